@@ -27,12 +27,14 @@ Tensor sum_of(const Tensor& a, const Tensor& b) { return !a.defined() ? b : !b.d
 
 Tensor skew(const Tensor& x) { return x - transpose(x); }
 
-// x[i, j] / (values[j] - values[i]), and 0 on the diagonal.
-Tensor by_differences(const Tensor& x, const Tensor& values) {
-  const Tensor diagonal = on_diagonal(size_at(values, 1), type_of(values).device);
-  const Tensor differences = unsqueeze(values, -2) - unsqueeze(values, -1);
-  return where(diagonal, 0, x / where(diagonal, 1, differences));
+// x / y, and 0 where both are 0, or on the diagonal.
+Tensor quotient_or_zero(const Tensor& x, const Tensor& y) {
+  const Tensor none = on_diagonal(size_at(x, 1), type_of(x).device) | ((x == 0) & (y == 0));
+  return where(none, 0, x / where(none, 1, y));
 }
+
+// values[j] - values[i].
+Tensor differences_of(const Tensor& values) { return unsqueeze(values, -2) - unsqueeze(values, -1); }
 
 // Of q r = x with x square or tall.
 Tensor tall_qr_gradient(const Tensor& q, const Tensor& r, const Tensor& dq, const Tensor& dr) {
@@ -122,19 +124,33 @@ void vjp_qr(const Pullback& p) {
 
 // V (diag(dlambda) + skew(V^T dV)_ij / 2 (lambda_j - lambda_i)) V^T: Giles 2008, of which this is the symmetric half.
 // Only one triangle is read, so the other half is a derivative along changes that leave no symmetric matrix.
+// Of equal eigenvalues the term is 0 / 0 where the loss does not change when their vectors turn among themselves; it
+// counts as 0. Where the loss does change, the term is infinite.
 void vjp_eigh(const Pullback& p) {
   const bool vectors = p.node().attributes<Spectrum>().vectors;
   const Tensor again = vectors ? p.value : record(Op::eigh, {p.operand(0)}, Spectrum{}, {}, {});
   const Tensor v = result_of(again, 1);
   const Tensor dv = vectors ? p.gradients[1] : Tensor();
   Tensor middle;
-  if (dv.defined()) middle = by_differences(skew(matmul(transpose(v), dv)), p.value) * 0.5;
+  if (dv.defined()) middle = quotient_or_zero(skew(matmul(transpose(v), dv)), differences_of(p.value)) * 0.5;
   if (p.gradient().defined()) middle = sum_of(middle, diagonal_matrix(p.gradient()));
   p.results[0] = matmul(matmul(v, middle), transpose(v));
 }
 
+// With M = V^T dA V: dlambda is its diagonal, and dV is V (M_ij / (lambda_j - lambda_i)).
+void push_eigh(const Pushforward& p) {
+  const bool vectors = p.node().attributes<Spectrum>().vectors;
+  const Tensor again = vectors ? p.value : record(Op::eigh, {p.operand(0)}, Spectrum{}, {}, {});
+  const Tensor v = result_of(again, 1), &da = p.tangents[0];
+  const Tensor m = matmul(matmul(transpose(v), (da + transpose(da)) * 0.5), v);
+  p.results[0] = linalg::diagonal_of(m);
+  if (vectors) p.results[1] = matmul(v, quotient_or_zero(m, differences_of(p.value)));
+}
+
 // Townsend 2016: U (F S + S G + diag(ds)) V^T, F = skew(U^T dU)_ij / (s_j^2 - s_i^2), and G of V likewise; and what of
-// dU and dV is orthogonal to U and V.
+// dU and dV is orthogonal to U and V. With a and b the skew parts, (a s_j + b s_i) / (s_j^2 - s_i^2) is half of
+// (a + b) / (s_j - s_i) + (a - b) / (s_j + s_i): of equal singular values only the first term is 0 / 0, with what is
+// said of eigh.
 void vjp_svd(const Pullback& p) {
   const auto& spectrum = p.node().attributes<Spectrum>();
   const Tensor& a = p.operand(0);
@@ -149,11 +165,17 @@ void vjp_svd(const Pullback& p) {
   const Dim k = size_at(s, 1);
   const Tensor left = spectrum.full && !is_square ? slice(u, -1, 0, k) : u;
   const Tensor right = spectrum.full && !is_square ? slice(vt, -2, 0, k) : vt;
-  const Tensor across = unsqueeze(s, -2), down = unsqueeze(s, -1), squares = s * s;
-  Tensor middle;
+  const Tensor across = unsqueeze(s, -2), down = unsqueeze(s, -1);
+  Tensor middle, turns, of_left, of_right;
   if (p.gradient().defined()) middle = diagonal_matrix(p.gradient());
-  if (du.defined()) middle = sum_of(middle, by_differences(skew(matmul(transpose(left), du)), squares) * across);
-  if (dvt.defined()) middle = sum_of(middle, down * by_differences(skew(matmul(right, transpose(dvt))), squares));
+  if (du.defined()) of_left = skew(matmul(transpose(left), du));
+  if (dvt.defined()) of_right = skew(matmul(right, transpose(dvt)));
+  if (du.defined() || dvt.defined()) {
+    const Tensor together = sum_of(of_left, of_right),
+                 apart = sum_of(of_left, of_right.defined() ? -of_right : of_right);
+    turns = quotient_or_zero(together, across - down) + quotient_or_zero(apart, across + down);
+    middle = sum_of(middle, turns * 0.5);
+  }
   Tensor gradient = matmul(matmul(left, middle), right);
   if (du.defined() && m > n) {
     const Tensor outside = du - matmul(left, matmul(transpose(left), du));

@@ -2,6 +2,7 @@
 // gives factors of a symmetric matrix from its lower triangle has the gradient of the whole matrix.
 #pragma once
 #include "autograd/rules.hpp"
+#include "autograd/tangents.hpp"
 
 namespace weft {
 
@@ -11,6 +12,7 @@ void vjp_lu(const Pullback& p);
 void vjp_ldl(const Pullback& p);
 void vjp_qr(const Pullback& p);
 void vjp_eigh(const Pullback& p);
+void push_eigh(const Pushforward& p);
 void vjp_svd(const Pullback& p);
 void vjp_eig(const Pullback& p);
 void vjp_fourier(const Pullback& p);

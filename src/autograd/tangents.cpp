@@ -7,6 +7,10 @@
 #include "weft/detail/slopes.hpp"
 
 namespace weft {
+
+// Null where the program calls no linear algebra (record/linear_algebra.hpp).
+[[gnu::weak]] void push_eigh(const Pushforward&);
+
 namespace {
 
 constexpr RecordingBuilder build;
@@ -110,8 +114,8 @@ constexpr TangentRule push_bitcast = transpose_twice, push_prod = transpose_twic
                       push_amin = transpose_twice, push_cumprod = transpose_twice, push_cummax = transpose_twice,
                       push_cummin = transpose_twice, push_logcumsumexp = transpose_twice,
                       push_scatter_amax = transpose_twice, push_cholesky = transpose_twice, push_lu = transpose_twice,
-                      push_ldl = transpose_twice, push_qr = transpose_twice, push_eigh = transpose_twice,
-                      push_svd = transpose_twice, push_eig = transpose_twice, push_host_call = transpose_twice;
+                      push_ldl = transpose_twice, push_qr = transpose_twice, push_svd = transpose_twice,
+                      push_eig = transpose_twice, push_host_call = transpose_twice;
 constexpr TangentRule push_scan = differentiate_scan_forward, push_while_loop = differentiate_while_forward,
                       push_cond = differentiate_cond_forward;
 

@@ -6,9 +6,11 @@
 #include <string>
 
 #include "tests/linalg/support.hpp"
+#include "weft/compile.hpp"
 #include "weft/grad.hpp"
 #include "weft/linalg.hpp"
 #include "weft/random.hpp"
+#include "weft/transforms.hpp"
 
 using namespace weft;
 using namespace weft::linalg;
@@ -111,6 +113,91 @@ TEST_CASE("second derivatives at symmetric matrices are those by a free element"
       return weighted(grad([&](const Tensor& b) { return weighted(each.f(b)); }, a));
     };
     check_derivatives(each, slope, symmetric_matrix(), 1e-6);
+  }
+}
+
+// f of a symmetric matrix, by its eigenvalues.
+template <class F>
+Tensor by_eigenvalues(const Tensor& a, F f) {
+  const auto [values, vectors] = eigh(a);
+  return matmul(vectors * unsqueeze(f(values), -2), transpose(vectors));
+}
+// x^(1/2) of a matrix by its singular values, and the matrix of its directions, U V^T.
+Tensor root_by_singular_values(const Tensor& a) {
+  const auto [u, s, vh] = svd(a, false);
+  return matmul(u * unsqueeze(sqrt(s), -2), vh);
+}
+
+TEST_CASE("derivatives at equal eigenvalues and singular values of what does not turn with their vectors") {
+  const Tensor equal = diag(from_list({3.0, 3.0, 3.0, 3.0})), pairs = diag(from_list({2.0, 2.0, 5.0, 5.0}));
+  const Case cases[] = {
+      {"sum of the eigenvalues", true,
+       [](const Tensor& a) { return sum(eigh(a).eigenvalues) + 0 * sum(eigh(a).eigenvectors); }},
+      {"a function of the eigenvalues", true, [](const Tensor& a) { return sum(exp(eigvalsh(a) / 4)); }},
+      {"norm of a root", true,
+       [](const Tensor& a) { return sum(square(by_eigenvalues(a, [](const Tensor& x) { return sqrt(x); }))); }},
+      {"trace of a logarithm", true,
+       [](const Tensor& a) { return trace(by_eigenvalues(a, [](const Tensor& x) { return log(x); })); }},
+      {"projection on the eigenspace", true,
+       [](const Tensor& a) {
+         return weighted(by_eigenvalues(a, [](const Tensor& x) { return cast(x > 4, DType::f64); }));
+       }},
+      {"nuclear norm", false, [](const Tensor& a) { return sum(svd(a).s) + 0 * sum(svd(a).u); }},
+      {"norm of a root by singular values", false,
+       [](const Tensor& a) { return sum(square(root_by_singular_values(a))); }},
+  };
+  for (const Tensor& at : {equal, pairs})
+    for (const Case& each : cases) {
+      CAPTURE(each.name);
+      check_derivatives(each, each.f, at, 1e-7);
+      if (!each.reads_one_triangle) continue;
+      // Forward: along a change of the diagonal, which turns no vectors among themselves.
+      const Tensor along = diag(from_list({1.0, -2.0, 0.5, 3.0}));
+      check_near(jvp(each.f, at, along).tangent, sum(grad(each.f, at) * along), 1e-12);
+    }
+}
+
+TEST_CASE("derivatives at equal eigenvalues and singular values, compiled") {
+  const auto slopes = [](const Tensor& a) {
+    const auto root = [](const Tensor& a) { return by_eigenvalues(a, [](const Tensor& x) { return sqrt(x); }); };
+    return grad([&](const Tensor& a) { return sum(square(root(a))) + sum(square(root_by_singular_values(a))); }, a);
+  };
+  const Tensor equal = diag(from_list({3.0, 3.0, 3.0, 3.0}));
+  check_near(slopes(equal), identity(4) * 2, 1e-12);
+  check_near(compile(slopes)(equal), identity(4) * 2, 1e-12);
+}
+
+TEST_CASE("U V^T at equal singular values has the derivative of the polar factor") {
+  const auto polar = [](const Tensor& a) {
+    const auto [u, s, vh] = svd(a, false);
+    return weighted(matmul(u, vh));
+  };
+  const Tensor at = diag(from_list({2.0, 2.0, 2.0, 5.0})), found = grad(polar, at);
+  for (int i = 0; i < 4; ++i)
+    for (int j = 0; j < 4; ++j) {
+      CAPTURE(i);
+      CAPTURE(j);
+      Numbers change(16);
+      change[static_cast<std::size_t>(i * 4 + j)] = 1e-5;
+      const Tensor by = from_span(std::span<const double>(change), {4, 4});
+      check_near(numbers_of(found[i][j]), {(polar(at + by).item() - polar(at - by).item()) / 2e-5}, 1e-7);
+    }
+}
+
+TEST_CASE("a loss that turns with the vectors of equal eigenvalues has an infinite derivative") {
+  const Tensor found = grad([](const Tensor& x) { return weighted(eigh(x).eigenvectors); }, identity(3));
+  CHECK(!all(isfinite(found)).item<bool>());
+}
+
+TEST_CASE("jvp of eigh is the transpose of its vjp, and that of differences") {
+  const Tensor at = symmetric_matrix();
+  Generator generator(9);
+  const Tensor along = normal({4, 4}, 0, 1, generator, {DType::f64});
+  for (const Case& each : cases()) {
+    if (!each.reads_one_triangle) continue;
+    CAPTURE(each.name);
+    const auto f = [&](const Tensor& a) { return weighted(each.f(a)); };
+    check_near(jvp(f, at, along).tangent, sum(grad(f, at) * along), 1e-11);
   }
 }
 
