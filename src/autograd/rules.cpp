@@ -247,19 +247,22 @@ void vjp_cummax(const Pullback& p) {
 constexpr Rule vjp_cummin = vjp_cummax;
 
 // By x[k]: the sum over i from k on of g[i] exp(x[k] - y[i]), as a logarithm of a sum of exponentials again, for
-// gradients above and below 0 apart, so that nothing overflows.
+// gradients above and below 0 apart, so that nothing overflows. A gradient of 0 is the difference of two small ones, so
+// that the rule has its slope there too.
 void vjp_logcumsumexp(const Pullback& p) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const Along along = p.node().attributes<Along>();
   const DType own = type_of(p.operand(0)).dtype, wide = own == DType::f64 ? own : DType::f32;
   const Tensor x = cast(p.operand(0), wide), g = cast(p.gradient(), wide);
   const Tensor y = own == wide ? p.value : build.make(Op::logcumsumexp, {x}, along);
+  const double small = wide == DType::f64 ? 1e-150 : 1e-15;
+  const Tensor zero = g == 0;
   const auto part = [&](const Tensor& gradient) {
     const Tensor counts = ~((gradient <= 0) | (y == -infinity));
     const Tensor terms = where(counts, log(where(counts, gradient, 1)) - where(counts, y, 0), -infinity);
     return exp(reversed(Op::logcumsumexp, terms, along) + x);
   };
-  p.results[0] = cast(part(g) - part(-g), own);
+  p.results[0] = cast(part(where(zero, g + small, g)) - part(where(zero, small, -g)), own);
 }
 
 // Elements that tie for the extreme share its gradient evenly, as in PyTorch.

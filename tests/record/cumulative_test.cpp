@@ -6,6 +6,7 @@
 #include "tests/trace/support.hpp"
 #include "weft/grad.hpp"
 #include "weft/ops.hpp"
+#include "weft/transforms.hpp"
 
 using namespace weft;
 using namespace trace_test;
@@ -190,6 +191,34 @@ TEST_CASE("derivatives are PyTorch's, with zeros in products and equal extremes"
       CHECK(found[row * 5 + k] == doctest::Approx(total).epsilon(1e-5));
       CHECK(compiled[row * 5 + k] == doctest::Approx(total).epsilon(1e-5));
     }
+}
+
+TEST_CASE("the second derivative of logcumsumexp, also where the gradient of its result is 0") {
+  // Of sum_i (y - y0)_i^2 with y = logcumsumexp(x) the gradient of y is 0 at the third and at the fourth element. With
+  // J[i][k] = exp(x[k] - y[i]) the second derivative is 2 J^T J + 2 sum_i (y - y0)_i (diag(J_i) - J_i J_i^T).
+  static constexpr auto slope = [](const Tensor& x, const Tensor& y0) {
+    return grad([&](const Tensor& x) { return sum(square(logcumsumexp(x, 0) - y0)); }, x);
+  };
+  static constexpr auto product = [](const Tensor& x, const Tensor& y0, const Tensor& along) {
+    return grad([&](const Tensor& x) { return sum(slope(x, y0) * along); }, x);
+  };
+  for (const DType dtype : {DType::f64, DType::f32}) {
+    CAPTURE(dtype);
+    const Tensor x = cast(vector_of({0.5, -1, 2, 0.25, -30}), dtype),
+                 along = cast(vector_of({1, 2, -1, 0.5, 3}), dtype);
+    const Tensor apart = cast(vector_of({1, -1, 0, 0, 0}), dtype), y0 = logcumsumexp(x, 0) - apart;
+    const Tensor wide = cast(x, DType::f64), by = cast(along, DType::f64), y = logcumsumexp(wide, 0);
+    const Tensor jacobian = tril(exp(unsqueeze(wide, 0) - unsqueeze(y, 1))), back = transpose(jacobian);
+    const Tensor moved = matmul(jacobian, by), weights = 2 * cast(apart, DType::f64);
+    const Tensor expected = matmul(back, 2 * moved) + by * matmul(back, weights) - matmul(back, weights * moved);
+    const double bound = dtype == DType::f64 ? 1e-12 : 1e-5;
+    CHECK(distance(product(x, y0, along), expected) < bound);
+    CHECK(distance(compile(product)(x, y0, along), expected) < bound);
+    CHECK(distance(jvp([&](const Tensor& x) { return slope(x, y0); }, x, along).tangent, expected) < bound);
+    // Of gradients that are all 0 the gradient is 0, not a small number.
+    const Tensor nothing = grad([&](const Tensor& x) { return sum(logcumsumexp(x, 0) * zeros({5}, {dtype})); }, x);
+    CHECK(!any(nothing != 0).item<bool>());
+  }
 }
 
 TEST_CASE("the operations around a scan are in its kernel, and a value that reads it at another index is not") {
