@@ -4,6 +4,7 @@
 #include "base/fail.hpp"
 #include "base/number_checks.hpp"
 #include "nn/losses.hpp"
+#include "record/autocast.hpp"
 #include "record/composite.hpp"
 #include "record/elementwise.hpp"
 #include "record/expressions.hpp"
@@ -251,7 +252,8 @@ Tensor linear_cross_entropy(At given, At matrix, At labels, const LinearCrossEnt
   const Tensor losses =
       composite_with(differentiate_linear, numbers, call.loc(), body, x, cast(weight, dtype), bias, label);
   const Tensor result = reduced_by_labels(losses, rows, options.reduction);
-  return cast(options.reduction == Reduction::none ? reshape_to(result, lt.shape, call.loc()) : result, dtype);
+  return cast(options.reduction == Reduction::none ? reshape_to(result, lt.shape, call.loc()) : result,
+              autocast_loss_dtype(name, dtype));
 }
 
 Tensor nll_loss(At log_probs, At labels, const NllOptions& options) {

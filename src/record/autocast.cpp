@@ -76,13 +76,19 @@ DType autocast_dtype(const char* operation, DType operand) {
   const DType type = recorder().autocast;
   if (type == DType::f32 || !is_floating(operand) || operand == DType::f64 || !counts(operation)) return operand;
   switch (autocast_rule(operation)) {
-    case AutocastRule::low: return type;
+    case AutocastRule::low:
+    case AutocastRule::loss: return type;
     case AutocastRule::wide: return DType::f32;
     case AutocastRule::none:
     case AutocastRule::widest:
     case AutocastRule::inside: break;
   }
   return operand;
+}
+
+DType autocast_loss_dtype(const char* operation, DType own) {
+  const bool is_low = recorder().autocast != DType::f32 && is_narrow(own) && counts(operation);
+  return is_low && autocast_rule(operation) == AutocastRule::loss ? DType::f32 : own;
 }
 
 namespace {

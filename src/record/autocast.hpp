@@ -7,11 +7,14 @@
 
 namespace weft {
 
-enum class AutocastRule : std::uint8_t { none, low, wide, widest, inside };
+enum class AutocastRule : std::uint8_t { none, low, wide, widest, loss, inside };
 AutocastRule autocast_rule(std::string_view name);
 
 // The type that a floating operand of this function has after the cast.
 DType autocast_dtype(const char* operation, DType operand);
+
+// The type of the result of a function of the rule `loss`, which is `own` without autocast.
+DType autocast_loss_dtype(const char* operation, DType own);
 
 // An operand of `operation`, which is the user's call or what that calls and lets it be.
 Tensor autocast_operand(const Tensor& value, const char* operation);

@@ -90,6 +90,9 @@ const std::map<std::string, Call>& calls() {
     const auto labels = [](std::initializer_list<std::int64_t> list) { return from_list<std::int64_t>(list); };
     m["cross_entropy"] = [=](DType t, DType) { return nn::cross_entropy(some({4, 4}, t), labels({0, 1, 2, 3})); };
     m["nll_loss"] = [=](DType t, DType) { return nn::nll_loss(some({4, 4}, t), labels({0, 1, 2, 3})); };
+    m["linear_cross_entropy"] = [=](DType t, DType) {
+      return nn::linear_cross_entropy(some({4, 6}, t), some({5, 6}, t), labels({0, 1, 2, 3}));
+    };
     loss("l1_loss", [](const Tensor& a, const Tensor& b) { return nn::l1_loss(a, b); });
     loss("mse_loss", [](const Tensor& a, const Tensor& b) { return nn::mse_loss(a, b); });
     loss("smooth_l1_loss", [](const Tensor& a, const Tensor& b) { return nn::smooth_l1_loss(a, b); });
@@ -212,6 +215,39 @@ TEST_CASE("each function on the list of autocast casts as its row says"){
     }                                                                                                          \
   }
 #include "record/autocast.def"
+}
+
+TEST_CASE("linear_cross_entropy under autocast multiplies in 16 bits and gives the loss in f32") {
+  struct Given {
+    Tensor x = some({4, 6}, f32), weight = some({5, 6}, f32), bias = some({5}, f32);
+    Tensor labels = from_list<std::int64_t>({0, 1, 2, 3});
+  };
+  static constexpr auto loss = [](const Given& g) {
+    return nn::linear_cross_entropy(g.x, g.weight, g.labels, {.bias = g.bias});
+  };
+  static constexpr auto slopes = [](const Given& g) {
+    return grad([&](const Tensor& w) { return loss({g.x, w, g.bias, g.labels}); }, g.weight);
+  };
+  const Given given;
+  for (const DType type : {bf16, f16}) {
+    const auto of_logits = [&](const Tensor& weight) {
+      const Tensor product = matmul(cast(given.x, type), transpose(cast(weight, type)));
+      return nn::cross_entropy(cast(product, f32) + cast(cast(given.bias, type), f32), given.labels);
+    };
+    const Tensor wanted = of_logits(given.weight), slope = grad(of_logits, given.weight);
+    const Autocast scope(type);
+    for (const Tensor& found : {loss(given), compile(loss)(given)}) {
+      CHECK(found.dtype() == f32);
+      CHECK(max(abs(found - wanted)).item<float>() < 1e-5f);
+    }
+    for (const Tensor& found : {slopes(given), compile(slopes)(given)}) {
+      CHECK(found.dtype() == f32);
+      CHECK(max(abs(found - slope)).item<float>() < (type == bf16 ? 4e-3f : 5e-4f));  // its factors are rounded
+    }
+    const Tensor low = cast(given.x, type), weight = cast(given.weight, type);
+    CHECK(nn::linear_cross_entropy(low, weight, given.labels, {.reduction = nn::Reduction::none}).dtype() == f32);
+  }
+  CHECK(nn::linear_cross_entropy(cast(given.x, bf16), cast(given.weight, bf16), given.labels).dtype() == bf16);
 }
 
 TEST_CASE("a product under autocast has the bits of the product of what was cast") {
