@@ -1,6 +1,6 @@
 // partition NODES BUDGET: processor seconds of one partition of a joint graph of so many nodes: the layers of a transformer's
 // feed-forward part, all of whose values the derivative reads.
-#include "autograd/partition.hpp"
+#include "ir/partition.hpp"
 
 #include <cstdio>
 #include <cstdlib>

@@ -6,9 +6,9 @@
 
 #include "autograd/backward.hpp"
 #include "autograd/forward.hpp"
-#include "autograd/partition.hpp"
 #include "base/fail.hpp"
 #include "ir/graph_copy.hpp"
+#include "ir/partition.hpp"
 #include "record/composite.hpp"
 #include "record/computed_call.hpp"
 #include "record/row_gradients.hpp"

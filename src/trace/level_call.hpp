@@ -1,13 +1,13 @@
 // Calls of compiled functions inside a differentiation level. In: a specialization that was traced for such calls. Out:
 // each of its calls as one value of the level, whose derivative is compiled as well. The forward segment gives, besides
-// its results, those values that autograd/partition.hpp saves. A derivative is made when it is first asked for: for the
+// its results, those values that ir/partition.hpp saves. A derivative is made when it is first asked for: for the
 // operands whose gradients are wanted and the results that have one, or for tangents. It runs at once, and is such a
 // call itself, so derivatives of any order are compiled. A derivative of a call that was compiled before, for other
 // operands, results or sizes, counts towards recompile_limit; one that may not be compiled runs node by node and is
 // derived in each call. Invariant: what is not saved is computed again from the operands, so any derivative can be
 // made, whatever was saved.
 #pragma once
-#include "autograd/partition.hpp"
+#include "ir/partition.hpp"
 #include "trace/call_context.hpp"
 
 namespace weft::detail {

@@ -6,6 +6,7 @@
 // depends, where computing it again may give others.
 #pragma once
 #include <functional>
+#include <memory>
 
 #include "ir/graph.hpp"
 
@@ -29,6 +30,25 @@ struct SavedValue {
 // `budget` in [0, 1]: how many of the bytes that are saved at 1 may be saved. At 1 nothing expensive (products,
 // convolutions, attention) is computed again; below, what takes the least time for its bytes. In the graph's order.
 std::vector<SavedValue> partition(const Graph& forward, const ForwardReads& reads, double budget = 1);
+// Many choices for one graph, which must live as long as this.
+class Partitions {
+ public:
+  Partitions(const Graph& forward, const ForwardReads& reads);
+  ~Partitions();
+  Partitions(const Partitions&) = delete;
+  std::vector<SavedValue> cheap();  // of a budget of 1
+  // Where a byte's time counts `weight` times as much as a byte that is held, and expensive nodes may be computed
+  // again: the smaller, the less is saved, and the more time it takes.
+  std::vector<SavedValue> at(double weight);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// About how long the graph takes, as the bytes that memory could move meanwhile. Loops and what runs once are not
+// counted.
+double time_of(const Graph& graph);
 
 // A line for each saved value: bytes, type, user's line, why.
 std::string to_text(const SavedValue& saved);

@@ -1,11 +1,11 @@
 // What a forward call saves for its derivative: the minimum cut by itself, and what it chooses of graphs.
-#include "autograd/partition.hpp"
+#include "ir/partition.hpp"
 
 #include <doctest/doctest.h>
 
 #include <random>
 
-#include "autograd/minimum_cut.hpp"
+#include "ir/minimum_cut.hpp"
 #include "ir/parse.hpp"
 
 using namespace weft;

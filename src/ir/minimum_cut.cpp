@@ -1,4 +1,4 @@
-#include "autograd/minimum_cut.hpp"
+#include "ir/minimum_cut.hpp"
 
 #include <algorithm>
 

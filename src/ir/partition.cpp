@@ -1,13 +1,13 @@
-#include "autograd/partition.hpp"
+#include "ir/partition.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
 
-#include "autograd/minimum_cut.hpp"
 #include "base/fail.hpp"
 #include "ir/callee.hpp"
 #include "ir/host_function.hpp"
+#include "ir/minimum_cut.hpp"
 
 namespace weft {
 namespace {
@@ -146,6 +146,8 @@ class Partitioner {
     }
     return list(best);
   }
+  std::vector<SavedValue> cheap() { return list(cut(time_weight, false)); }
+  std::vector<SavedValue> at(double weight) { return list(cut(weight, true)); }
 
  private:
   struct Output {
@@ -290,6 +292,22 @@ ForwardReads forward_reads(std::span<const Tensor> derivative_outputs,
 
 std::vector<SavedValue> partition(const Graph& forward, const ForwardReads& reads, double budget) {
   return Partitioner(forward, reads).saved(budget);
+}
+
+struct Partitions::State {
+  Partitioner partitioner;
+};
+Partitions::Partitions(const Graph& forward, const ForwardReads& reads)
+    : state_(new State{Partitioner(forward, reads)}) {}
+Partitions::~Partitions() = default;
+std::vector<SavedValue> Partitions::cheap() { return state_->partitioner.cheap(); }
+std::vector<SavedValue> Partitions::at(double weight) { return state_->partitioner.at(weight); }
+
+double time_of(const Graph& graph) {
+  Costs costs(graph);
+  double time = 0;
+  for (const Tensor& value : graph.nodes) time += costs.of(*value.node()).time;
+  return time;
 }
 
 std::string to_text(const SavedValue& saved) {
