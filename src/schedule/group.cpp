@@ -1,6 +1,7 @@
 #include "schedule/group.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "schedule/merge.hpp"
 #include "schedule/realize.hpp"
@@ -22,6 +23,10 @@ class Grouper {
         broadcast_(read_through_expansions(graph)),
         is_output_(graph.nodes.size(), false) {
     for (const Tensor& output : graph.outputs) is_output_[graph.number(output)] = true;
+    for (const Tensor& value : graph.nodes)
+      for (const Tensor& operand : value.node()->inputs())
+        if (const std::uint32_t again = operand.node()->recomputation; again && again != value.node()->recomputation)
+          for (const Tensor& each : value.node()->inputs()) read_beside_[again].push_back(graph.number(each));
     result_.graph = &graph;
     result_.nodes.resize(graph.nodes.size());
     result_.layouts = choose_layouts(graph, providers, device);
@@ -95,8 +100,18 @@ class Grouper {
                        [&](int id) { return fit_.obstacle(id, node, reads).empty(); });
   }
 
-  void place_external(const Node& node, Role role) {
+  // What is computed again waits for what its readers read besides, as far as it is placed by now: for the gradient
+  // that reaches it.
+  int depth_before(const Node& node) const {
     int depth = 0;
+    if (node.recomputation)
+      if (const auto found = read_beside_.find(node.recomputation); found != read_beside_.end())
+        for (const std::uint32_t each : found->second) depth = std::max(depth, result_.nodes[each].depth);
+    return depth;
+  }
+
+  void place_external(const Node& node, Role role) {
+    int depth = depth_before(node);
     for (const Tensor& operand : node.inputs()) {
       if (role == Role::external) depth = std::max(depth, at(operand_memory(node, operand)).depth);
       depth = std::max(depth, at(operand).depth);
@@ -163,6 +178,7 @@ class Grouper {
     fresh.recomputation = node.recomputation;
     fresh.region = node.region;
     fresh.reads = fit_.reads_of(node).values;
+    fresh.depth = depth_before(node);
     for (const Tensor& operand : node.inputs()) fresh.depth = std::max(fresh.depth, at(operand).depth);
     fresh.depth += 1;
     placement.role = Role::grouped;
@@ -237,6 +253,7 @@ class Grouper {
   const Score score_;
   const std::vector<bool> broadcast_;
   std::vector<bool> is_output_;  // by node
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> read_beside_;  // by recomputation: by its readers
   int last_effect_ = 0;          // its depth: the first check that fails is the first of the program
 };
 
