@@ -1,6 +1,8 @@
-// gpt_step d128|d384 [first|memory|bf16|f16]: the whole training step of a character GPT with AdamW, in f32 or under
-// autocast, taking turns (support.hpp); with `first` only the seconds of its first call; with `memory` the most bytes
-// that a call holds beside parameters and moments, and how many were planned.
+// gpt_step d128|d384 [first|memory|bf16|f16|time [BUDGET]]: the whole training step of a character GPT with AdamW, in
+// f32 or under autocast, taking turns (support.hpp); with `first` only the seconds of its first call; with `memory` the
+// most bytes that a call holds beside parameters and moments, and how many were planned. BUDGET:
+// CompileOptions::memory_budget.
+#include <cstdlib>
 #include <cstring>
 
 #include "functions.hpp"
@@ -22,6 +24,7 @@ int main(int count, char** arguments) {
   weft::CompileOptions how;
   for (const weft::DType type : {weft::DType::bf16, weft::DType::f16})
     if (count > 2 && info(type).name == std::string_view(arguments[2])) how.autocast = type;
+  if (count > 3) how.memory_budget = std::strtod(arguments[3], nullptr);
   auto step = weft::compile([](bench::Gpt& m, weft::optim::AdamW& o, const weft::Tensor& x,
                                const weft::Tensor& y) { return bench::train_gpt(m, o, x, y, weft::DType::f32); },
                             how);

@@ -18,6 +18,7 @@
 #include "passes/loops.hpp"
 #include "passes/orient.hpp"
 #include "passes/regions.hpp"
+#include "passes/rematerialize.hpp"
 #include "pipeline/stages.hpp"
 #include "pipeline/texts.hpp"
 #include "providers/provider.hpp"
@@ -47,7 +48,7 @@ struct Stage {
 // Loops first, while their bodies are as recorded; then calls: nothing below looks into the body of one. Algebra after
 // folding, which gives it constants to see; duplicates after algebra, which makes equal things look equal; orientation
 // before decomposition, while products still are products, and algebra once more for the pairs of transposes that it
-// leaves.
+// leaves. Then equal values are one value, and what is computed again is no more made one with the first.
 constexpr bool needed = true;
 constexpr Stage stages[] = {
     {"merge_loops", merge_loops, needed},
@@ -57,6 +58,7 @@ constexpr Stage stages[] = {
     {"common_subexpressions", common_subexpressions},
     {"orient_matmul", orient_matmul},
     {"simplify_algebra", simplify_algebra},
+    {"rematerialize", rematerialize},
     {"decompose_convolution", decompose_convolution, needed},
     {"decompose_matmul", decompose_matmul, needed},
     {"decompose_argsort", decompose_argsort, needed},
@@ -155,8 +157,10 @@ void require_device(const Graph& graph, Device device, Device::Type wanted, cons
          "\" was asked for, and a tensor is on ", to_string(found->node()->type.device), ": ",
          to_string(found->node()->type));
 }
-PassContext context_of(Device device) {
-  return {device, [device](const Node& node) { return providers::all().takes(node, device); }};
+PassContext context_of(Device device, const PipelineOptions& options) {
+  PassContext context{device, [device](const Node& node) { return providers::all().takes(node, device); }};
+  context.memory_budget = options.memory_budget;
+  return context;
 }
 
 StageReport run_pass(const Stage& stage, Graph& graph, PassContext& context, bool verified) {
@@ -176,7 +180,7 @@ StageReport run_pass(const Stage& stage, Graph& graph, PassContext& context, boo
 
 Graph optimize(Graph graph, const PipelineOptions& options, std::vector<StageReport>* reports) {
   if (options.verify) verify(graph);
-  PassContext context = context_of(device_of(graph));
+  PassContext context = context_of(device_of(graph), options);
   const Executable none;
   for (const Stage& stage : stages_for(options)) {
     if (!stage.is_pass()) continue;
@@ -194,7 +198,7 @@ void run_of_graph(Compilation& compilation, Device device, const std::vector<Sta
                   const PipelineOptions& options) {
   Executable& executable = *compilation.executable;
   const DecidedSizes sizes(compilation.graph);
-  PassContext context = context_of(device);
+  PassContext context = context_of(device, options);
   if (options.verify) verify(compilation.graph);
   for (const Stage& stage : stages) {
     if (stage.of_target) continue;
@@ -228,7 +232,7 @@ void run_of_target(Target& target, const std::vector<Stage>& stages, const Pipel
 
 // What plans depend on besides their graphs. None where they are not kept on disk.
 std::optional<providers::StoredPlans> stored_plans(std::span<const Graph> graphs, const PipelineOptions& options) {
-  const auto& [title, registered, device, level, region, precision] =
+  const auto& [title, registered, device, level, region, precision, memory_budget] =
       static_cast<const FunctionOptions&>(options);  // all of them
   const bool own_passes = registered && !(registered->passes.empty() && registered->observers.empty());
   if (!options.stored || !weft::options().stored_plans || own_passes || !options.skip.empty()) return std::nullopt;
@@ -239,6 +243,7 @@ std::optional<providers::StoredPlans> stored_plans(std::span<const Graph> graphs
                                          {"level", std::to_string(static_cast<int>(level))},
                                          {"region", std::to_string(static_cast<int>(region))},
                                          {"precision", std::to_string(static_cast<int>(precision))},
+                                         {"memory budget", std::to_string(memory_budget)},
                                          {"state", updates}});
 }
 

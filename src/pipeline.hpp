@@ -103,6 +103,7 @@ struct FunctionOptions {
   Level level = Level::O2;
   Region region = Region::automatic;
   Precision precision = Precision::eager_exact;
+  double memory_budget = 1;
 };
 
 struct PipelineOptions : FunctionOptions {

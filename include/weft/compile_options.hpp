@@ -98,6 +98,10 @@ struct CompileOptions {
   // Whether calls run eagerly while kernels are made for them in the background, by threads of a low priority. A
   // compile error is reported then, and the function goes on eagerly. wait_compiled(f) waits (weft/stance.hpp).
   bool async = false;
+  // From 0 to 1, else compile() throws Error: which part of the bytes that derivatives read of the way forward is held
+  // for them, in a step that is compiled whole and in a model that is differentiated outside. The rest is computed
+  // again, first what takes the least time for its bytes. At 1 nothing is that takes long. docs/memory.md has more.
+  double memory_budget = 1;
 };
 
 }  // namespace weft

@@ -277,6 +277,8 @@ std::string program_of(const Part& part, const std::string& graph) {
                            ".region = weft::Region::", regions[static_cast<int>(part.function.region)]);
   if (part.function.precision != standard.precision)
     options += std::string(options.empty() ? "" : ", ") + ".precision = weft::Precision::fused";
+  if (part.function.memory_budget != standard.memory_budget)
+    options += concat_text(options.empty() ? "" : ", ", ".memory_budget = ", part.function.memory_budget);
   if (!options.empty()) options = ", {" + options + "}";
   return text + "  };\n  std::cout << weft::check_graph(graph, inputs" + options + ") << \"\\n\";\n}\n";
 }
@@ -311,11 +313,11 @@ GraphKeeper::GraphKeeper(const Function* like)
     return [=](std::span<const Tensor> inputs) {
       {
         const std::lock_guard lock(state->mutex);
-        state->parts.push_back(
-            {without_effects(copy_graph(graph_of(view))),
-             {inputs.begin(), inputs.end()},
-             {sizes_of_call.begin(), sizes_of_call.end()},
-             {"minimize", registered_passes(current_passes.load()), device, options.level, options.region}});
+        state->parts.push_back({without_effects(copy_graph(graph_of(view))),
+                                {inputs.begin(), inputs.end()},
+                                {sizes_of_call.begin(), sizes_of_call.end()},
+                                {"minimize", registered_passes(current_passes.load()), device, options.level,
+                                 options.region, options.precision, options.memory_budget}});
       }
       return view.run(inputs);
     };
@@ -359,7 +361,13 @@ std::string check_graph(std::string_view text, const std::vector<Tensor>& inputs
   Part part{parse_graph(text),
             inputs,
             {},
-            {"minimize", registered_passes(current_passes.load()), {}, options.level, options.region}};
+            {"minimize",
+             registered_passes(current_passes.load()),
+             {},
+             options.level,
+             options.region,
+             options.precision,
+             options.memory_budget}};
   for (const DimSymbol& symbol : part.graph.symbols) part.symbols.push_back(symbol.hint);
   if (part.graph.inputs.size() != inputs.size())
     fail("check_graph", loc, "the graph has ", part.graph.inputs.size(), " inputs, given are ", inputs.size());

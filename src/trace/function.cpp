@@ -13,13 +13,15 @@ std::string title(const Function& function) {
   return "compile" + (where.empty() ? "" : " at " + where);
 }
 FunctionOptions options_of(const Function& function, std::uint64_t passes) {
-  return {title(function),        registered_passes(passes), function.chosen.device,
-          function.options.level, function.options.region,   function.options.precision};
+  return {title(function),         registered_passes(passes),  function.chosen.device,        function.options.level,
+          function.options.region, function.options.precision, function.options.memory_budget};
 }
 
 Function* make_function(const CompileOptions& options, Loc loc) {
   ChosenBackend chosen = choose_backend(options.backend, loc);
   if (options.autocast) (void)Autocast(*options.autocast, loc);  // checks the type
+  if (!(options.memory_budget >= 0 && options.memory_budget <= 1))
+    fail("compile", loc, "memory_budget must be from 0 to 1, it is ", options.memory_budget);
   auto* function = new Function;
   function->options = options;
   function->options.backend = chosen.own;

@@ -385,7 +385,7 @@ std::shared_ptr<const LevelBody> make_level_body(CallContext call, TraceResult& 
   std::vector<SavedValue> saved;
   try {
     const Derivation derivation(traced.graph, {false, wanted, has_gradient}, hints, call.loc);
-    saved = partition(traced.graph, derivation.reads(traced.graph));
+    saved = partition(traced.graph, derivation.reads(traced.graph), call.function.options.memory_budget);
   } catch (const Error&) {
     // A result has no derivative, which is an error only where it is asked for.
   }

@@ -1,0 +1,336 @@
+#include "passes/rematerialize.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <unordered_set>
+
+#include "ir/builder.hpp"
+#include "ir/partition.hpp"
+
+namespace weft {
+namespace {
+
+constexpr double least_share = 0.05;  // of what is held: less is not worth more time
+constexpr int most_turns = 4;
+// At a budget of 1:
+constexpr std::int64_t least_held = 16 << 20;  // at once, where anything is computed again
+constexpr double most_time = 1.07;             // of the graph without anything computed again
+constexpr std::uint32_t near = 64;             // nodes: a kernel seldom holds a value for longer
+
+using Flags = std::vector<bool>;  // by node
+
+bool is_leaf(const Node& node) { return info(node.op).kind == OpKind::leaf; }
+// A kernel computes it on its way.
+bool is_passing(const Node& node) { return is_pointwise(node.op) || info(node.op).kind == OpKind::random; }
+// May be part of a kernel that computes its operands too.
+bool may_fuse(const Node& node) { return is_passing(node) || is_reduce(node.op); }
+
+// Views of inputs and constants, and what kernels compute from these alone, element by element.
+Flags made_of_leaves(const Graph& graph) {
+  Flags made(graph.nodes.size());
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    const Node& node = *graph.nodes[i].node();
+    made[i] = is_leaf(node) ||
+              ((is_pointwise(node.op) || is_view(node.op)) &&
+               std::ranges::all_of(node.inputs(), [&](const Tensor& operand) { return made[graph.number(operand)]; }));
+  }
+  return made;
+}
+
+// What is done as soon as it can be, as the update of a parameter is when its gradient is there: nothing but outputs
+// comes of it, and no product.
+Flags leads_to_outputs_alone(const Graph& graph) {
+  Flags tail(graph.nodes.size(), true);
+  for (std::size_t i = tail.size(); i-- > 0;) {
+    const Node& node = *graph.nodes[i].node();
+    tail[i] = tail[i] && !is_leaf(node) && (may_fuse(node) || is_view(node.op));
+    if (!tail[i])
+      for (const Tensor& operand : node.inputs()) tail[graph.number(operand)] = false;
+  }
+  return tail;
+}
+
+// A graph cut in two: what is computed until it holds the most, and the rest.
+struct Halves {
+  Flags is_first;  // the first half holds all that its nodes read
+  Graph first;
+  ForwardReads reads;  // of the second half
+
+  Halves(const Graph& graph, std::size_t last) : is_first(graph.nodes.size()) {
+    // What only the second half reads, and what is made of leaves alone, belongs to it: it is computed there.
+    const Flags of_leaves = made_of_leaves(graph);
+    Flags is_read(graph.nodes.size());
+    for (const std::vector<Tensor>* const roots : {&graph.outputs, &graph.effects})
+      for (const Tensor& root : *roots) is_read[graph.number(root)] = true;
+    for (std::size_t i = last + 1; i-- > 0;) {
+      const Node& node = *graph.nodes[i].node();
+      is_first[i] = is_leaf(node) || is_read[i] || !of_leaves[i];
+      if (is_first[i])
+        for (const Tensor& operand : node.inputs()) is_read[graph.number(operand)] = true;
+    }
+    for (std::size_t i = 0; i <= last; ++i)
+      if (is_first[i]) first.add(graph.nodes[i]);
+    first.inputs = graph.inputs;
+    first.symbols = graph.symbols;
+    std::vector<Tensor> roots = graph.effects;
+    for (const Tensor& output : graph.outputs) {
+      roots.push_back(output);
+      if (is_first[graph.number(output)]) first.outputs.push_back(output);
+    }
+    reads = forward_reads(roots, [&](const Tensor& value) { return is_first[graph.number(value)] ? value : Tensor(); });
+  }
+};
+
+class Rematerializer {
+ public:
+  Rematerializer(const Graph& graph, const Halves& halves, std::span<const SavedValue> saved)
+      : graph_(graph), halves_(halves), copies_(graph.nodes.size()) {
+    for (const SavedValue& each : saved) kept_.insert(each.value.word());
+    for (const Tensor& output : graph.outputs) kept_.insert(output.word());
+    for (const Tensor& value : graph.nodes) taken_.insert(value.node()->recomputation);
+  }
+
+  Graph run() {
+    std::size_t at = 0;
+    return rewrite(graph_, [&](const Node& node, std::span<const Tensor> operands) -> Rewritten {
+      if (halves_.is_first[at++]) return {};
+      std::vector<Tensor> read(operands.begin(), operands.end());
+      bool changed = false;
+      begins_ = true;
+      for (std::size_t i = 0; i < read.size(); ++i)
+        if (const Tensor& operand = node.input(i); is_first(operand) && !is_kept(operand)) {
+          read[i] = again(operand);
+          changed = true;
+        }
+      if (!changed) return {};
+      const Tensor copy = Builder::copy(node, read);
+      return node.output_count == 1 ? Rewritten(copy) : Rewritten(results_of(copy));
+    });
+  }
+
+ private:
+  bool is_first(const Tensor& value) const { return halves_.is_first[graph_.number(value)]; }
+  // Whether the second half reads it as it is: it takes no memory, or is saved.
+  bool is_kept(Tensor value) const {
+    while (!kept_.contains(value.word())) {
+      const Node& node = *value.node();
+      if (is_leaf(node)) return true;
+      if (!is_view(node.op)) return false;
+      value = node.input(0);
+    }
+    return true;
+  }
+  // With all that it is made of, down to what is kept.
+  Tensor again(const Tensor& value) {
+    std::vector<std::uint32_t> needed{graph_.number(value)};
+    std::unordered_set<std::uint32_t> met;
+    for (std::size_t i = 0; i < needed.size(); ++i) {
+      if (!copies_[needed[i]].empty()) continue;
+      for (const Tensor& operand : graph_.nodes[needed[i]].node()->inputs())
+        if (!is_kept(operand) && met.insert(graph_.number(operand)).second) needed.push_back(graph_.number(operand));
+    }
+    std::ranges::sort(needed);
+    for (const std::uint32_t each : needed) {
+      if (!copies_[each].empty()) continue;
+      const Node& node = *graph_.nodes[each].node();
+      std::vector<Tensor> operands;
+      for (const Tensor& operand : node.inputs())
+        operands.push_back(is_kept(operand) ? operand : copies_[graph_.number(operand)][operand.output()]);
+      const Tensor copy = Builder::copy(node, operands);
+      copy.node()->recomputation = recomputation();
+      copies_[each] = results_of(copy);
+    }
+    return copies_[graph_.number(value)][value.output()];
+  }
+  // The same for all that one reader needs first.
+  std::uint32_t recomputation() {
+    if (begins_) do
+        ++number_;
+      while (taken_.contains(number_));
+    begins_ = false;
+    return number_;
+  }
+
+  const Graph& graph_;
+  const Halves& halves_;
+  std::unordered_set<std::uint64_t> kept_;
+  std::unordered_set<std::uint32_t> taken_;  // numbers of recomputations
+  std::vector<std::vector<Tensor>> copies_;  // results, by node
+  std::uint32_t number_ = 0;
+  bool begins_ = true;
+};
+
+std::int64_t bytes_of(std::span<const SavedValue> saved) {
+  std::int64_t sum = 0;
+  for (const SavedValue& each : saved) sum += each.bytes;
+  return sum;
+}
+
+}  // namespace
+
+HeldBytes held_bytes(const Graph& graph) {
+  const std::size_t count = graph.nodes.size();
+  std::vector<std::uint32_t> base(count), when(count), last(count);
+  Flags is_stored(count), is_output(count);
+  const Flags of_leaves = made_of_leaves(graph), is_tail = leads_to_outputs_alone(graph);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const Node& node = *graph.nodes[i].node();
+    base[i] = is_view(node.op) ? base[graph.number(node.input(0))] : i;
+    when[i] = is_tail[i] ? 0 : i;
+    for (const Tensor& operand : node.inputs())
+      if (is_tail[i]) when[i] = std::max(when[i], when[graph.number(operand)]);
+    last[i] = when[i];
+    is_stored[i] = !is_passing(node);
+    if (is_view(node.op)) continue;
+    for (const Tensor& operand : node.inputs()) {
+      const std::uint32_t read = base[graph.number(operand)];
+      if (!may_fuse(node) || when[i] > when[read] + near) is_stored[read] = true;
+      last[read] = std::max(last[read], when[i]);
+    }
+  }
+  for (const Tensor& output : graph.outputs) is_output[base[graph.number(output)]] = true;
+  std::vector<std::int64_t> taken(count), freed(count);  // before and after a node
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (base[i] != i || !is_stored[i] || is_output[i] || of_leaves[i]) continue;
+    for (const Tensor& result : results_of(graph.nodes[i])) {
+      const std::int64_t elements = dims::at_hints(type_of(result).shape.element_count(), graph.symbols);
+      const auto bytes = static_cast<std::int64_t>(storage_bytes(type_of(result).dtype, elements));
+      taken[when[i]] += bytes;
+      freed[last[i]] += bytes;
+    }
+  }
+  HeldBytes held;
+  std::int64_t now = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    now += taken[i];
+    if (now > held.most) held = {now, i};
+    now -= freed[i];
+  }
+  return held;
+}
+
+namespace {
+
+// The choice of what is saved. At a budget of 1 the one that holds the least and takes little time; below, the first
+// after it, in the order of time, that holds no more than the goal, or else the one that holds the least.
+class Search {
+ public:
+  Search(const Graph& graph, HeldBytes held, double budget, double most_time)
+      : graph_(graph),
+        halves_(graph, held.at),
+        partitions_(halves_.first, halves_.reads),
+        budget_(budget),
+        most_time_(most_time),
+        best_(graph),
+        held_(held) {}
+
+  void run(std::optional<double>& goal) {
+    if (halves_.reads.values.empty()) return;
+    const std::vector<SavedValue> cheap = partitions_.cheap();
+    Made made = of(cheap);
+    if (!goal) goal = static_cast<double>(made.held.most) - (1 - budget_) * static_cast<double>(bytes_of(cheap));
+    goal_ = *goal;
+    if (ends(made)) {
+      if (budget_ < 1) keep(std::move(made));
+      return;
+    }
+    keep_if_better(std::move(made), first_weight);
+    std::int64_t bytes = bytes_of(cheap);
+    double above = first_weight / weight_step;
+    for (double weight = first_weight; weight > last_weight; above = weight, weight *= weight_step) {
+      const std::vector<SavedValue> saved = partitions_.at(weight);
+      if (bytes_of(saved) >= bytes) continue;
+      bytes = bytes_of(saved);
+      Made next = of(saved);
+      if (ends(next)) return find_border(above, weight, std::move(next));
+      keep_if_better(std::move(next), weight);
+    }
+    // Of layers that are alike some: between the weights beside the best one.
+    const double best = best_weight_, step = std::pow(weight_step, 1.0 / parts);
+    double weight = best / weight_step;
+    for (int i = 1; i < 2 * parts; ++i) keep_if_better(of(partitions_.at(weight *= step)), best);
+  }
+
+  Graph take_best() { return std::move(best_); }
+  HeldBytes held() const { return held_; }
+  bool is_done() const { return is_done_; }
+  bool is_better() const { return is_better_; }
+
+ private:
+  struct Made {
+    Graph graph;
+    HeldBytes held;
+  };
+  static constexpr double first_weight = 1, last_weight = 1e-4, weight_step = 0.8;
+  static constexpr int parts = 12;
+
+  Made of(std::span<const SavedValue> saved) const {
+    Graph made = Rematerializer(graph_, halves_, saved).run();
+    const HeldBytes held = held_bytes(made);
+    return {std::move(made), held};
+  }
+  // Whether what takes more time need not be tried.
+  bool ends(const Made& made) const {
+    return (budget_ >= 1 || static_cast<double>(made.held.most) <= goal_) && time_of(made.graph) > most_time_;
+  }
+  // The choice that ends the search and takes the least time, or where time is what ends it, the one before.
+  void find_border(double above, double below, Made end) {
+    for (int turn = 0; turn < 5; ++turn) {
+      const double middle = std::sqrt(above * below);
+      Made made = of(partitions_.at(middle));
+      const bool is_end = ends(made);
+      (is_end ? below : above) = middle;
+      if (is_end)
+        end = std::move(made);
+      else
+        keep_if_better(std::move(made), middle);
+    }
+    if (budget_ < 1) keep(std::move(end));
+  }
+  void keep_if_better(Made made, double weight) {
+    if (static_cast<double>(made.held.most) >= (1 - least_share) * static_cast<double>(held_.most)) return;
+    best_ = std::move(made.graph);
+    held_ = made.held;
+    best_weight_ = weight;
+    is_better_ = true;
+  }
+  void keep(Made made) {
+    best_ = std::move(made.graph);
+    held_ = made.held;
+    is_better_ = is_done_ = true;
+  }
+
+  const Graph& graph_;
+  const Halves halves_;
+  Partitions partitions_;
+  const double budget_, most_time_;
+  Graph best_;
+  HeldBytes held_;
+  double goal_ = 0, best_weight_ = first_weight;
+  bool is_better_ = false, is_done_ = false;
+};
+
+}  // namespace
+
+Graph rematerialize(const Graph& graph, const PassContext& context) {
+  const double budget = context.memory_budget;
+  HeldBytes held = held_bytes(graph);
+  if (held.most == 0 || (budget >= 1 && held.most < least_held)) return graph;
+  const double time = most_time * time_of(graph);
+  std::optional<double> goal;
+  Graph made = graph;
+  for (int turn = 0; turn < most_turns; ++turn) {
+    Search search(made, held, budget, time);
+    search.run(goal);
+    if (!search.is_better()) break;
+    held = search.held();
+    Graph best = search.take_best();
+    made = std::move(best);
+    // Once more, where the most is held by what is computed again: a long chain in parts.
+    if (budget >= 1 || search.is_done() || made.nodes[held.at].node()->recomputation == 0) break;
+  }
+  return made;
+}
+
+}  // namespace weft

@@ -1,0 +1,27 @@
+// Rematerialization: values that are computed again, so that they are not held meanwhile. In: a graph whose nodes are
+// in the order of their recording, a whole training step for example. Out: the same graph, in which what is read late
+// is computed again from what ir/partition.hpp saves. The graph is cut where it holds the most at once, which in a
+// training step is where the derivative begins: nothing need be known of derivatives. Invariants: what reads a value
+// again reads the same bits where a comparison depends on them; a value is computed again once at most, and all that is
+// computed again for one reader has one Node::recomputation, which waits for that reader's other operands
+// (schedule/group.cpp).
+#pragma once
+#include "passes/context.hpp"
+
+namespace weft {
+
+// At a budget of 1 what is computed again takes no more than 4 % of the graph's estimated time, and nothing is where
+// less than 16 MiB are held at once or only a little would not be. Below, no more than that part of the bytes is saved
+// which are saved where nothing expensive is computed again, as long as this lowers what is held at once by more than a
+// little.
+Graph rematerialize(const Graph& graph, const PassContext& context);
+
+// The most bytes that the graph holds at once beside its inputs and outputs, in the order of its nodes: an estimate,
+// as what a kernel computes on its way takes no memory. `at`: the first node after which it holds them.
+struct HeldBytes {
+  std::int64_t most = 0;
+  std::size_t at = 0;
+};
+HeldBytes held_bytes(const Graph& graph);
+
+}  // namespace weft

@@ -1,0 +1,214 @@
+// memory_budget: what is computed again lowers what a compiled step holds, and changes nothing else.
+#include "passes/rematerialize.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/fail.hpp"
+#include "ir/parse.hpp"
+#include "pipeline.hpp"
+#include "tests/trace/support.hpp"
+#include "weft/grad.hpp"
+#include "weft/loops.hpp"
+#include "weft/nn.hpp"
+#include "weft/optim.hpp"
+#include "weft/random.hpp"
+#include "weft/tree.hpp"
+
+using namespace weft;
+using namespace trace_test;
+
+namespace {
+
+struct Block {
+  nn::LayerNorm norm{16};
+  nn::Linear in{16, 64}, out{64, 16};
+  Tensor operator()(const Tensor& x) const { return x + out(gelu(in(norm(x)))); }
+};
+struct Stack {
+  std::vector<Block> blocks = std::vector<Block>(6);
+  Tensor operator()(Tensor x) const {
+    for (const Block& block : blocks) x = block(x);
+    return x;
+  }
+};
+constexpr auto slopes = [](const Stack& m, const Tensor& x) {
+  return value_and_grad([&](const Stack& m) { return mean(square(m(x))); }, m);
+};
+constexpr double budgets[] = {1, 0.75, 0.5, 0.25, 0};
+
+double difference(const Stack& a, const Stack& b) {
+  const auto left = nn::parameters(a), right = nn::parameters(b);
+  double greatest = 0;
+  for (std::size_t i = 0; i < left.size(); ++i)
+    greatest = std::max(greatest, amax(abs(left[i].value - right[i].value)).item<double>());
+  return greatest;
+}
+
+// A value that is read at the end of many layers, each of which the last node reads too.
+std::string layers(int count, const char* rows) {
+  std::string text = concat_text("%0 f32[", rows, ",64] = input(0)\n%1 f32[64,64] = input(1)\n");
+  int next = 2, x = 0;
+  std::vector<int> waves;
+  for (int i = 0; i < count; ++i) {
+    text += concat_text("%", next, " f32[", rows, ",64] = matmul(%", x, ", %1)\n");
+    text += concat_text("%", next + 1, " f32[", rows, ",64] = sin(%", next, ")\n");
+    waves.push_back(next + 1);
+    x = next + 1;
+    next += 2;
+  }
+  for (const int wave : std::vector<int>(waves.rbegin(), waves.rend())) {
+    text += concat_text("%", next, " f32[", rows, ",64] = mul(%", x, ", %", wave, ")\n");
+    text += concat_text("%", next + 1, " f32[", rows, ",64] = matmul(%", next, ", %1)\n");
+    x = next + 1;
+    next += 2;
+  }
+  return text + concat_text("return %", x, "\n");
+}
+std::ptrdiff_t count(const Graph& graph, Op op) {
+  return std::ranges::count_if(graph.nodes, [&](const Tensor& value) { return value.node()->op == op; });
+}
+
+}  // namespace
+
+TEST_CASE("a smaller budget holds less, computes more products again, and leaves each value one copy at most") {
+  const Graph graph = parse_graph(layers(12, "256"));
+  std::int64_t held = held_bytes(graph).most;
+  std::ptrdiff_t products = count(graph, Op::matmul);
+  for (const double budget : budgets) {
+    CAPTURE(budget);
+    PassContext context;
+    context.memory_budget = budget;
+    const Graph made = rematerialize(graph, context);
+    verify(made);
+    CHECK(held_bytes(made).most <= held);
+    CHECK(count(made, Op::matmul) >= products);
+    CHECK(count(made, Op::matmul) <= 3 * 12);
+    if (budget == 1) CHECK(structure_text(made) == structure_text(graph));  // too small to be worth it
+    if (budget == 0) CHECK(5 * held_bytes(made).most < 4 * held_bytes(graph).most);
+    held = held_bytes(made).most;
+    products = count(made, Op::matmul);
+  }
+}
+
+TEST_CASE("at a budget of 1 a large graph computes again what is cheap, and no product that takes long") {
+  const Graph graph = parse_graph(layers(12, "16384"));  // 4 MiB a value
+  const Graph made = rematerialize(graph, {});
+  verify(made);
+  CHECK(held_bytes(made).most <= held_bytes(graph).most);
+  CHECK(count(made, Op::matmul) == count(graph, Op::matmul));
+}
+
+TEST_CASE("a compiled step under a budget takes less memory, with the same loss and gradients") {
+  seed(3);
+  const Stack model;
+  const Tensor x = normal({512, 16});
+  const auto plain = slopes(model, x);
+  std::int64_t before = std::numeric_limits<std::int64_t>::max(), first = 0;
+  for (const double budget : budgets) {
+    CAPTURE(budget);
+    const auto step = compile(slopes, {.memory_budget = budget});
+    const Explanation all = explain(step, model, x);
+    CHECK(all.memory.temporaries <= before);
+    before = all.memory.temporaries;
+    if (budget == 1) first = before;
+    CHECK(contains(all.optimized, " recomputation ") == (budget < 1));
+    const auto found = step(model, x);
+    CHECK(std::abs(found.value.item<double>() - plain.value.item<double>()) <= 1e-6);
+    CHECK(difference(found.gradients, plain.gradients) <= 1e-5);
+  }
+  CHECK(2 * before < first);
+}
+
+TEST_CASE("a model that is differentiated outside saves less under a budget") {
+  seed(3);
+  const Stack model;
+  const Tensor x = normal({64, 16});
+  const auto plain = slopes(model, x);
+  std::int64_t before = std::numeric_limits<std::int64_t>::max();
+  for (const double budget : {1.0, 0.5, 0.1}) {
+    CAPTURE(budget);
+    const auto f = compile([](const Stack& m, const Tensor& x) { return m(x); }, {.memory_budget = budget});
+    const auto found = value_and_grad([&](const Stack& m) { return mean(square(f(m, x))); }, model);
+    CHECK(difference(found.gradients, plain.gradients) <= 1e-5);
+    std::int64_t saved = 0;
+    for (const std::string& line : explain(f, model, x).derivatives)
+      if (const std::size_t at = line.find("arguments and results: "); at != std::string::npos)
+        saved = std::atoll(line.c_str() + at + 23);
+    CHECK(saved < before);
+    before = saved;
+  }
+}
+
+TEST_CASE("what is computed again has the same dropout masks, winners and state") {
+  static constexpr auto train = [](nn::BatchNorm1d& norm, const Tensor& w, const Tensor& x) {
+    return value_and_grad(
+        [&](const Tensor& w) {
+          Tensor y = x;
+          for (int i = 0; i < 4; ++i) y = nn::dropout(tanh(matmul(norm(y), w)), 0.5, true);
+          return sum(amax(y * y, {1})) + mean(round(y * 8) * y);
+        },
+        w);
+  };
+  seed(5);
+  const Tensor x = normal({256, 16}), w = normal({16, 16}) * 0.5;
+  const auto run = [&](double budget) {
+    nn::BatchNorm1d norm(16);
+    seed(6);
+    const auto found = compile(train, {.memory_budget = budget})(norm, w, x);
+    return std::tuple{found.value, found.gradients, norm.running_mean, norm.running_var};
+  };
+  const auto [loss, slope, mean, variance] = run(1);
+  const auto [loss_again, slope_again, mean_again, variance_again] = run(0);
+  CHECK(text_of(loss_again) == text_of(loss));
+  CHECK(text_of(mean_again) == text_of(mean));
+  CHECK(text_of(variance_again) == text_of(variance));
+  CHECK(amax(abs(slope_again - slope)).item<float>() <= 1e-4f * amax(abs(slope)).item<float>());
+}
+
+TEST_CASE("second derivatives, symbolic sizes, loops and updated state under a budget") {
+  seed(7);
+  const Tensor w = normal({16, 16}) * 0.3;
+  static constexpr auto second = [](const Tensor& w, const Tensor& x) {
+    const auto f = [&](const Tensor& w) {
+      Tensor y = x;
+      for (int i = 0; i < 4; ++i) y = tanh(matmul(y, w));
+      return sum(y * y);
+    };
+    return grad([&](const Tensor& w) { return sum(square(grad(f, w))); }, w);
+  };
+  const auto tight = compile(second, {.dynamic = true, .memory_budget = 0.1});
+  for (const std::int64_t rows : {64, 96, 32}) {
+    const Tensor x = normal({rows, 16}), plain = second(w, x);
+    CHECK(amax(abs(tight(w, x) - plain)).item<float>() <= 1e-4f * amax(abs(plain)).item<float>());
+  }
+  CHECK(specialization_count(tight) == 1);
+  // A whole step that changes its model, twice.
+  static constexpr auto train = [](Stack& m, optim::AdamW& o, const Tensor& x) {
+    auto [loss, gradients] = slopes(m, x);
+    o.update(m, gradients);
+    return loss;
+  };
+  const Tensor x = normal({128, 16});
+  const auto trained = [&](double budget) {
+    seed(8);
+    Stack model;
+    optim::AdamW optimizer(model);
+    const auto step = compile(train, {.memory_budget = budget});
+    for (int i = 0; i < 2; ++i) step(model, optimizer, x);
+    return model;
+  };
+  CHECK(difference(trained(0.2), trained(1)) <= 1e-4);
+}
+
+TEST_CASE("a memory budget that is none is one sentence with the line") {
+  for (const double budget : {-0.1, 1.5, std::numeric_limits<double>::quiet_NaN()}) {
+    const std::string message =
+        message_of([&] { compile([](const Tensor& x) { return x + 1; }, {.memory_budget = budget}); });
+    CAPTURE(message);
+    CHECK(contains(message, "memory_budget must be from 0 to 1, it is "));
+    CHECK(contains(message, concat_text("rematerialize_test.cpp:", __LINE__ - 3)));
+  }
+}
