@@ -102,6 +102,9 @@ struct CompileOptions {
   // for them, in a step that is compiled whole and in a model that is differentiated outside. The rest is computed
   // again, first what takes the least time for its bytes. At 1 nothing is that takes long. docs/memory.md has more.
   double memory_budget = 1;
+  // Whether the first call inside a level compiles the derivative as well, for gradients of all of its results. By
+  // default it is compiled at its first use.
+  bool derivative_at_once = false;
 };
 
 }  // namespace weft

@@ -120,6 +120,25 @@ class LevelCall final : public ComputedCallee {
 
 constexpr CallSignature no_signature{nullptr, 0, nullptr};
 
+// The call of a derivative, in a scratch of its own.
+class DerivativeCall {
+ public:
+  DerivativeCall(Function& function, std::uint64_t passes, std::span<const std::int64_t> symbols, Loc loc)
+      : scratch_(take_scratch(function, loc)), context{function, no_signature, nullptr, nullptr, loc, *scratch_, stance()} {
+    *scratch_->words.room(1) = passes;
+    scratch_->words.size = 1;
+    scratch_->counts.assign(symbols.begin(), symbols.end());
+  }
+  ~DerivativeCall() { give_back(scratch_); }
+  DerivativeCall(const DerivativeCall&) = delete;
+
+ private:
+  Scratch* const scratch_;
+
+ public:
+  const CallContext context;
+};
+
 bool hold(std::span<const DimCondition> conditions, std::span<const std::int64_t> symbols) {
   return std::ranges::all_of(conditions, [&](const DimCondition& condition) {
     const std::int64_t left = dims::evaluate(condition.left, symbols), right = dims::evaluate(condition.right, symbols);
@@ -325,6 +344,34 @@ void LevelBody::make_call(Function& function, std::span<const Tensor> operands, 
     const Tensor result(call.node(), static_cast<unsigned>(i));
     outputs[i] = all_visible ? result : computed_alias(result, loc);
   }
+  if (!wanted_at_once_.empty() && !derivatives_.load(std::memory_order_acquire))
+    compile_derivative(function, symbols, loc);
+}
+
+void LevelBody::compile_derivative(Function& function, std::span<const std::int64_t> symbols, Loc loc) const {
+  const DerivativeCall derivative(function, passes_, symbols, loc);
+  if (derivative.context.stance == Stance::force_eager) return;
+  std::unique_ptr<const Derivative> own;
+  try {
+    make(derivative.context, {false, wanted_at_once_, given_at_once_}, own);
+  } catch (const Error&) {
+    // There is none, or it may not be compiled, which is an error only where it is asked for.
+  }
+}
+
+void LevelBody::compile_at_once(std::span<const unsigned char> wanted, std::span<const unsigned char> given) {
+  given_at_once_.assign(given.begin(), given.end());
+  given_at_once_.resize(graph_.outputs.size());
+  wanted_at_once_.assign(wanted.size(), 0);
+  for (std::size_t output = 0; output < given_at_once_.size(); ++output) {
+    bool any = false;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const bool reached = given_at_once_[output] && wanted[i] && dependences_[output][i];
+      wanted_at_once_[i] |= static_cast<unsigned char>(reached);
+      any |= reached;
+    }
+    given_at_once_[output] = any;
+  }
 }
 
 void LevelBody::differentiate(Function& function, const Node& call, std::span<const std::int64_t> symbols, bool forward,
@@ -337,15 +384,9 @@ void LevelBody::differentiate(Function& function, const Node& call, std::span<co
     is_given.push_back(each.defined());
     values.push_back(each);
   }
-  struct Borrowed {
-    Scratch* scratch;
-    ~Borrowed() { give_back(scratch); }
-  } const borrowed{take_scratch(function, call.loc)};
-  Scratch& scratch = *borrowed.scratch;
-  *scratch.words.room(1) = passes_;
-  scratch.words.size = 1;
-  scratch.counts.assign(symbols.begin(), symbols.end());
-  const CallContext context{function, no_signature, nullptr, nullptr, call.loc, scratch, stance()};
+  const DerivativeCall derivative(function, passes_, symbols, call.loc);
+  const CallContext& context = derivative.context;
+  Scratch& scratch = context.scratch;
   const AskedDerivative asked{forward, wanted, is_given};
   const Derivative* found = context.stance == Stance::force_eager ? nullptr : find(asked, symbols);
   std::unique_ptr<const Derivative> own;
@@ -395,8 +436,10 @@ std::shared_ptr<const LevelBody> make_level_body(CallContext call, TraceResult& 
     graph.outputs.push_back(each.value);
     traced.kept_for_derivative.push_back(each.value);
   }
-  return std::make_shared<const LevelBody>(std::move(graph), visible, std::move(saved), backend,
-                                           call.scratch.words.data()[0]);
+  const auto body =
+      std::make_shared<LevelBody>(std::move(graph), visible, std::move(saved), backend, call.scratch.words.data()[0]);
+  if (call.function.options.derivative_at_once) body->compile_at_once(wanted, has_gradient);
+  return body;
 }
 
 }  // namespace weft::detail

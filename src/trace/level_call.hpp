@@ -1,11 +1,11 @@
 // Calls of compiled functions inside a differentiation level. In: a specialization that was traced for such calls. Out:
 // each of its calls as one value of the level, whose derivative is compiled as well. The forward segment gives, besides
-// its results, those values that ir/partition.hpp saves. A derivative is made when it is first asked for: for the
-// operands whose gradients are wanted and the results that have one, or for tangents. It runs at once, and is such a
-// call itself, so derivatives of any order are compiled. A derivative of a call that was compiled before, for other
-// operands, results or sizes, counts towards recompile_limit; one that may not be compiled runs node by node and is
-// derived in each call. Invariant: what is not saved is computed again from the operands, so any derivative can be
-// made, whatever was saved.
+// its results, those values that ir/partition.hpp saves. A derivative is made when it is first asked for, for the
+// operands whose gradients are wanted and the results that have one, or for tangents; or at the first call, for all
+// results, where CompileOptions::derivative_at_once says so. It runs at once, and is such a call itself, so derivatives
+// of any order are compiled. A derivative of a call that was compiled before, for other operands, results or sizes,
+// counts towards recompile_limit; one that may not be compiled runs node by node and is derived in each call.
+// Invariant: what is not saved is computed again from the operands, so any derivative can be made, whatever was saved.
 #pragma once
 #include "ir/partition.hpp"
 #include "trace/call_context.hpp"
@@ -27,6 +27,9 @@ class LevelBody : public std::enable_shared_from_this<LevelBody> {
   LevelBody(Graph graph, std::size_t visible, std::vector<SavedValue> saved, Backend backend, std::uint64_t passes);
   ~LevelBody();
 
+  // From now on the first call compiles the derivative for these operands, and for these of the results. Before it is
+  // called.
+  void compile_at_once(std::span<const unsigned char> wanted, std::span<const unsigned char> given);
   // The computed outputs of a call become results of one value that reads the operands.
   void make_call(Function& function, std::span<const Tensor> operands, std::span<const std::int64_t> symbols,
                  std::span<Tensor> outputs, Loc loc) const;
@@ -49,6 +52,8 @@ class LevelBody : public std::enable_shared_from_this<LevelBody> {
   std::unique_ptr<Derivative> derive(CallContext call, const AskedDerivative& asked, Backend backend,
                                      std::shared_ptr<KernelJob>& job) const;
 
+  void compile_derivative(Function& function, std::span<const std::int64_t> symbols, Loc loc) const;
+
   Graph graph_;
   std::vector<std::vector<bool>> dependences_;
   std::size_t visible_;
@@ -56,6 +61,7 @@ class LevelBody : public std::enable_shared_from_this<LevelBody> {
   Backend backend_;
   std::uint64_t passes_;
   const std::uint64_t id_ = new_id();
+  std::vector<unsigned char> wanted_at_once_, given_at_once_;  // by operand, by result; empty: at its first use
   // The one that was made last; each knows the one before. The list grows under the function's mutex.
   mutable std::atomic<const Derivative*> derivatives_{nullptr};
 };

@@ -1,5 +1,6 @@
 // A compiled function that is differentiated outside, as two compiled calls: results are read in between, the
 // derivative is taken twice, never, and on another thread; what was saved is freed.
+#include <stdexcept>
 #include <thread>
 
 #include "ir/node.hpp"
@@ -47,6 +48,30 @@ TEST_CASE("results of a split step can be read before its derivative runs") {
   CHECK(slopes(found) == slopes(expected));
   CHECK(std::abs(seen - sum(model(layers, x)).item<float>()) <= 1e-4f);
   CHECK(specialization_count(f) == 1);
+}
+
+TEST_CASE("the first call compiles the derivative where it is asked to") {
+  const Layers layers = some_layers();
+  const Tensor x = normal({5, 8});
+  for (const bool at_once : {false, true}) {
+    CAPTURE(at_once);
+    const auto f = compile(model, {.derivative_at_once = at_once});
+    const auto stops = [&](const Layers& m) -> Tensor {
+      f(m, x).eval();
+      throw std::runtime_error("before the derivative");
+    };
+    CHECK_THROWS_AS(grad(stops, layers), std::runtime_error);
+    const auto derivatives = [&] {
+      std::string all;
+      for (const std::string& line : explain(f, layers, x).derivatives) all += line + "\n";
+      return all;
+    };
+    CHECK(contains(derivatives(), "of outputs 0, for inputs ") == at_once);
+    const std::string before = derivatives();
+    const Layers found = grad([&](const Layers& m) { return sum(square(f(m, x))); }, layers);
+    CHECK((derivatives() == before) == at_once);  // it is the one that was asked for
+    CHECK(slopes(found) == slopes(grad([&](const Layers& m) { return sum(square(compile(model)(m, x))); }, layers)));
+  }
 }
 
 TEST_CASE("a split step runs twice in one level, and is dropped without its derivative") {
