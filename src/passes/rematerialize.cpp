@@ -12,7 +12,7 @@ namespace weft {
 namespace {
 
 constexpr double least_share = 0.05;  // of what is held: less is not worth more time
-constexpr int most_turns = 4;
+constexpr int most_turns = 2;
 // At a budget of 1:
 constexpr std::int64_t least_held = 16 << 20;  // at once, where anything is computed again
 constexpr double most_time = 1.07;             // of the graph without anything computed again

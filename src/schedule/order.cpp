@@ -234,11 +234,15 @@ void order_steps(Schedule& schedule, std::size_t fixed, std::span<const std::uin
   const StepGraph graph = make_step_graph(schedule, fixed, score);
   Steps best(schedule.steps.size());
   for (std::uint32_t s = 0; s < best.size(); ++s) best[s] = s;
+  const Steps given = best;
   double least = peak(graph, best);
   if (device.type == Device::Type::cpu || least >= least_on_device)
-    for (const int way : {0, 1, 2}) {
-      if (way == 2 && ranks.empty()) continue;
-      Steps order = way == 2 ? least_memory(graph, false, ranks) : least_memory(graph, way == 1);
+    for (const int way : {0, 1, 2, 3}) {
+      if (way >= 2 && ranks.empty()) continue;
+      // The given order has what is computed again late (group.cpp); in it, what frees memory may come earlier.
+      Steps order = way == 2   ? least_memory(graph, false, ranks)
+                    : way == 3 ? least_memory(graph, false, given)
+                               : least_memory(graph, way == 1);
       const double most = peak(graph, order);
       if (most >= least) continue;
       least = most;
