@@ -20,9 +20,10 @@ using Call = std::function<void()>;
 inline bool tiny = false;
 inline weft::Device device = weft::Device::cuda();
 inline const weft::CompileOptions unchecked = [] {
-  const char* const level = std::getenv("WEFT_BENCH_LEVEL");
+  const char *const level = std::getenv("WEFT_BENCH_LEVEL"), *const budget = std::getenv("WEFT_BENCH_BUDGET");
   return weft::CompileOptions{.check = weft::Check::never,
-                              .level = level ? static_cast<weft::Level>(std::atoi(level)) : weft::Level::O2};
+                              .level = level ? static_cast<weft::Level>(std::atoi(level)) : weft::Level::O2,
+                              .memory_budget = budget ? std::strtod(budget, nullptr) : 1};
 }();
 
 inline std::int64_t sized(std::int64_t full) { return tiny ? std::min<std::int64_t>(full, 32) : full; }

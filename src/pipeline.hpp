@@ -51,10 +51,11 @@ StepWork work_of(const runtime::Launch& launch, std::span<const std::int64_t> sy
 
 // Texts of an executable that kept what they are made from.
 struct Texts {
-  std::string traced;                // the graph as recorded
-  std::string optimized;             // after the passes
-  std::string schedule;              // buffers, steps in order, and why neighbours were not fused
-  std::vector<std::string> regions;  // what is repeated (schedule/repeats.hpp)
+  std::string traced;                   // the graph as recorded
+  std::string optimized;                // after the passes
+  std::vector<std::string> recomputed;  // passes/rematerialize.hpp
+  std::string schedule;                 // buffers, steps in order, and why neighbours were not fused
+  std::vector<std::string> regions;     // what is repeated (schedule/repeats.hpp)
   std::vector<KernelReport> kernels;
   struct Step {
     std::string name;

@@ -51,6 +51,10 @@ struct Explanation {                 // what explain() tells of a compiled funct
     std::vector<std::string> owners;  // the largest values in memory then, with the user's lines, the largest first
   };
   Memory memory;
+  // What is computed again, so that it is not held meanwhile, by memory_budget or checkpoint: a line for each operation
+  // that reads it, with the estimated share of the time; below it, indented, the values with bytes and the user's
+  // lines.
+  std::vector<std::string> recomputed;
   std::vector<std::string> recompiles;  // why, oldest first
   // Of a function that reads values: the tree of outcomes, a line each, indented below the outcome before. The texts
   // above are then of what runs up to the first decision.

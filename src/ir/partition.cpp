@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <unordered_map>
 
 #include "base/fail.hpp"
@@ -13,10 +14,12 @@ namespace weft {
 namespace {
 
 constexpr double bytes_of_addition =
-    0.25;                               // of memory that moves meanwhile: vectors do four additions in a byte's time
-constexpr double products_at_once = 8;  // multiplications and additions, in the time of an addition elsewhere
-constexpr double time_weight = 0.25;    // memory that is free counts for more than the time in which it is moved
-constexpr std::int64_t units = 16;      // of capacity, in a byte
+    0.25;  // of memory that moves meanwhile: vectors do four additions in a byte's time
+// Multiplications and additions of products, in the time of an addition elsewhere; 16 bits have instructions of their
+// own.
+constexpr double products_at_once = 8, narrow_products_at_once = 32;
+constexpr double time_weight = 0.25;  // memory that is free counts for more than the time in which it is moved
+constexpr std::int64_t units = 16;    // of capacity, in a byte
 
 // Whether what it gives jumps where an operand changes in its last bit.
 bool decides(const Node& node) {
@@ -65,6 +68,9 @@ class Costs {
   }
 
  private:
+  static double at_once(const Node& node) {
+    return info(type_of(node.input(0)).dtype).bits <= 16 ? narrow_products_at_once : products_at_once;
+  }
   static bool walks(const Node& node) {
     if (node.op == Op::call && !node.bodies().empty())
       return std::ranges::any_of(node.bodies()[0]->nodes, [](const Tensor& value) { return walks(*value.node()); });
@@ -89,9 +95,9 @@ class Costs {
       case OpKind::contraction: {
         const Shape& left = type_of(node.input(0)).shape;
         const Dim shared = left[left.rank() - 1];
-        return {additions(2 * own * static_cast<double>(dims::at_hints(shared, symbols_)) / products_at_once), true};
+        return {additions(2 * own * static_cast<double>(dims::at_hints(shared, symbols_)) / at_once(node)), true};
       }
-      case OpKind::convolution: return {additions(2 * own * read(1) / products_at_once), true};
+      case OpKind::convolution: return {additions(2 * own * read(1) / at_once(node)), true};
       case OpKind::order: return {additions(64 * own), true};
       case OpKind::factorization: return {additions(own * own), true};
       case OpKind::region:
@@ -303,11 +309,15 @@ Partitions::~Partitions() = default;
 std::vector<SavedValue> Partitions::cheap() { return state_->partitioner.cheap(); }
 std::vector<SavedValue> Partitions::at(double weight) { return state_->partitioner.at(weight); }
 
-double time_of(const Graph& graph) {
+std::vector<double> times_of(const Graph& graph) {
   Costs costs(graph);
-  double time = 0;
-  for (const Tensor& value : graph.nodes) time += costs.of(*value.node()).time;
-  return time;
+  std::vector<double> times;
+  for (const Tensor& value : graph.nodes) times.push_back(costs.of(*value.node()).time);
+  return times;
+}
+double time_of(const Graph& graph) {
+  const std::vector<double> times = times_of(graph);
+  return std::accumulate(times.begin(), times.end(), 0.0);
 }
 
 std::string to_text(const SavedValue& saved) {

@@ -46,8 +46,9 @@ class Partitions {
   std::unique_ptr<State> state_;
 };
 
-// About how long the graph takes, as the bytes that memory could move meanwhile. Loops and what runs once are not
-// counted.
+// About how long each node takes, as the bytes that memory could move meanwhile, and all of them. Loops and what runs
+// once are not counted.
+std::vector<double> times_of(const Graph& graph);
 double time_of(const Graph& graph);
 
 // A line for each saved value: bytes, type, user's line, why.

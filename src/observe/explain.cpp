@@ -61,6 +61,7 @@ void Call::explain(Explanation& out) {
   Texts texts = texts_of(*executable);
   out.graph = std::move(texts.traced);
   out.optimized = std::move(texts.optimized);
+  out.recomputed = std::move(texts.recomputed);
   out.schedule = std::move(texts.schedule);
   out.regions = std::move(texts.regions);
   for (const StageReport& stage : executable->stages)
@@ -163,6 +164,7 @@ std::string to_string(const Explanation& e) {
     kernels += concat_text(kernel.name, ": ", kernel.bytes, " bytes, ", kernel.operations, " operations\n");
   section("kernels", kernels);
   section("memory", memory_text(e.memory));
+  section("computed again", lines(e.recomputed));
   section("cache", lines(e.cache));
   section("source", e.source_path);
   section("compile time", times_text(e));

@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <map>
+#include <numeric>
 #include <optional>
 #include <unordered_set>
 
+#include "base/fail.hpp"
 #include "ir/builder.hpp"
+#include "ir/callee.hpp"
 #include "ir/partition.hpp"
 
 namespace weft {
@@ -15,7 +20,7 @@ constexpr double least_share = 0.05;  // of what is held: less is not worth more
 constexpr int most_turns = 2;
 // At a budget of 1:
 constexpr std::int64_t least_held = 16 << 20;  // at once, where anything is computed again
-constexpr double most_time = 1.07;             // of the graph without anything computed again
+constexpr double most_time = 1.04;             // of the graph without anything computed again
 constexpr std::uint32_t near = 64;             // nodes: a kernel seldom holds a value for longer
 
 using Flags = std::vector<bool>;  // by node
@@ -161,6 +166,10 @@ class Rematerializer {
   bool begins_ = true;
 };
 
+std::int64_t bytes_of(const Tensor& value, const Graph& graph) {
+  const std::int64_t elements = dims::at_hints(type_of(value).shape.element_count(), graph.symbols);
+  return static_cast<std::int64_t>(storage_bytes(type_of(value).dtype, elements));
+}
 std::int64_t bytes_of(std::span<const SavedValue> saved) {
   std::int64_t sum = 0;
   for (const SavedValue& each : saved) sum += each.bytes;
@@ -194,10 +203,8 @@ HeldBytes held_bytes(const Graph& graph) {
   for (std::uint32_t i = 0; i < count; ++i) {
     if (base[i] != i || !is_stored[i] || is_output[i] || of_leaves[i]) continue;
     for (const Tensor& result : results_of(graph.nodes[i])) {
-      const std::int64_t elements = dims::at_hints(type_of(result).shape.element_count(), graph.symbols);
-      const auto bytes = static_cast<std::int64_t>(storage_bytes(type_of(result).dtype, elements));
-      taken[when[i]] += bytes;
-      freed[last[i]] += bytes;
+      taken[when[i]] += bytes_of(result, graph);
+      freed[last[i]] += bytes_of(result, graph);
     }
   }
   HeldBytes held;
@@ -331,6 +338,51 @@ Graph rematerialize(const Graph& graph, const PassContext& context) {
     if (budget >= 1 || search.is_done() || made.nodes[held.at].node()->recomputation == 0) break;
   }
   return made;
+}
+
+std::vector<std::string> recomputed_texts(const Graph& graph) {
+  struct Part {
+    double time = 0;
+    std::size_t operations = 0;
+    const Node* reader = nullptr;
+    std::vector<Tensor> values;
+  };
+  std::map<std::uint32_t, Part> parts;  // by recomputation
+  const std::vector<double> times = times_of(graph);
+  const double time = std::accumulate(times.begin(), times.end(), 0.0);
+  std::unordered_set<std::uint64_t> met;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const Node& node = *graph.nodes[i].node();
+    if (node.recomputation) {
+      parts[node.recomputation].time += times[i];
+      parts[node.recomputation].operations += !is_view(node.op);
+    }
+    if (node.recomputation || is_view(node.op)) continue;
+    for (Tensor value : node.inputs()) {
+      while (is_view(value.node()->op)) value = value.node()->input(0);
+      if (!value.node()->recomputation) continue;
+      Part& part = parts[value.node()->recomputation];
+      if (!part.reader) part.reader = &node;
+      if (met.insert(value.word()).second) part.values.push_back(value);
+    }
+  }
+  const auto place = [](const Node& node) { return node.loc.file ? ", at " + to_string(node.loc) : std::string(); };
+  std::vector<std::string> texts;
+  Part before;  // what only recomputations read counts for the next one
+  for (auto& [number, part] : parts) {
+    part.time += before.time;
+    part.operations += before.operations;
+    before = part.reader ? Part() : part;
+    if (!part.reader) continue;
+    char share[32];
+    std::snprintf(share, sizeof share, "%.2g", 100 * part.time / std::max(time, 1.0));
+    texts.push_back(concat_text("for ", name_of(*part.reader), place(*part.reader), ": ", part.operations,
+                                " operations, about ", share, " % of the time"));
+    for (const Tensor& value : part.values)
+      texts.push_back(concat_text("  ", bytes_of(value, graph), " bytes: ", name_of(*value.node()), ", ",
+                                  to_string(type_of(value)), place(*value.node()), ": not held until then"));
+  }
+  return texts;
 }
 
 }  // namespace weft

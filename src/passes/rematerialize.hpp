@@ -24,4 +24,8 @@ struct HeldBytes {
 };
 HeldBytes held_bytes(const Graph& graph);
 
+// For explain(): what is computed again, by memory_budget or checkpoint. A line for each reader, with the estimated
+// share of the graph's time; below it, indented, the values that are not held until then.
+std::vector<std::string> recomputed_texts(const Graph& graph);
+
 }  // namespace weft

@@ -6,6 +6,7 @@
 #include "base/fail.hpp"
 #include "base/log.hpp"
 #include "base/registered_code.hpp"
+#include "passes/rematerialize.hpp"
 #include "schedule/repeats.hpp"
 
 namespace weft {
@@ -49,6 +50,7 @@ Texts TextSources::texts() {
   later_ = nullptr;
   Texts texts{to_text(traced_),
               to_text(optimized_),
+              recomputed_texts(optimized_),
               to_text(schedule_) + decisions_text(schedule_),
               repeat_texts(schedule_),
               {},

@@ -39,6 +39,11 @@ constexpr auto slopes = [](const Stack& m, const Tensor& x) {
 };
 constexpr double budgets[] = {1, 0.75, 0.5, 0.25, 0};
 
+std::string text_of(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
 double difference(const Stack& a, const Stack& b) {
   const auto left = nn::parameters(a), right = nn::parameters(b);
   double greatest = 0;
@@ -87,7 +92,8 @@ TEST_CASE("a smaller budget holds less, computes more products again, and leaves
     CHECK(count(made, Op::matmul) >= products);
     CHECK(count(made, Op::matmul) <= 3 * 12);
     if (budget == 1) CHECK(structure_text(made) == structure_text(graph));  // too small to be worth it
-    if (budget == 0) CHECK(5 * held_bytes(made).most < 4 * held_bytes(graph).most);
+    // A chain is cut where it holds the most, and what is computed again once more only (most_turns): 9 of 13 values.
+    if (budget == 0) CHECK(13 * held_bytes(made).most <= 9 * held_bytes(graph).most);
     held = held_bytes(made).most;
     products = count(made, Op::matmul);
   }
@@ -115,6 +121,13 @@ TEST_CASE("a compiled step under a budget takes less memory, with the same loss 
     before = all.memory.temporaries;
     if (budget == 1) first = before;
     CHECK(contains(all.optimized, " recomputation ") == (budget < 1));
+    CHECK(all.recomputed.empty() == (budget == 1));
+    if (budget == 0) {
+      CHECK(contains(text_of(all.recomputed), "operations, about "));
+      CHECK(contains(text_of(all.recomputed), " bytes: matmul, f32[512,64], at rematerialize_test.cpp:"));
+      CHECK(contains(text_of(all.recomputed), ": not held until then\n"));
+      CHECK(contains(to_string(all), "---- computed again ----\nfor "));
+    }
     const auto found = step(model, x);
     CHECK(std::abs(found.value.item<double>() - plain.value.item<double>()) <= 1e-6);
     CHECK(difference(found.gradients, plain.gradients) <= 1e-5);
@@ -127,8 +140,8 @@ TEST_CASE("a model that is differentiated outside saves less under a budget") {
   const Stack model;
   const Tensor x = normal({64, 16});
   const auto plain = slopes(model, x);
-  std::int64_t before = std::numeric_limits<std::int64_t>::max(), first = 0;
-  for (const double budget : {1.0, 0.5, 0.1}) {
+  std::int64_t before = std::numeric_limits<std::int64_t>::max();
+  for (const double budget : {1.0, 0.5}) {  // equal blocks: at 0.5 none is saved, and 0.1 can't save less
     CAPTURE(budget);
     const auto f = compile([](const Stack& m, const Tensor& x) { return m(x); }, {.memory_budget = budget});
     const auto found = value_and_grad([&](const Stack& m) { return mean(square(f(m, x))); }, model);
@@ -137,11 +150,9 @@ TEST_CASE("a model that is differentiated outside saves less under a budget") {
     for (const std::string& line : explain(f, model, x).derivatives)
       if (const std::size_t at = line.find("arguments and results: "); at != std::string::npos)
         saved = std::atoll(line.c_str() + at + 23);
-    CHECK(saved <= before);
-    if (budget == 1) first = saved;
+    CHECK(saved < before);
     before = saved;
   }
-  CHECK(before < first);
 }
 
 TEST_CASE("what is computed again has the same dropout masks, winners and state") {
