@@ -100,7 +100,7 @@ struct CompileOptions {
   bool async = false;
   // From 0 to 1, else compile() throws Error: which part of the bytes that derivatives read of the way forward is held
   // for them, in a step that is compiled whole and in a model that is differentiated outside. The rest is computed
-  // again, first what takes the least time for its bytes. At 1 nothing is that takes long. docs/memory.md has more.
+  // again, first what takes the least time for its bytes. docs/memory.md has more.
   double memory_budget = 1;
   // Whether the first call inside a level compiles the derivative as well, for gradients of all of its results. By
   // default it is compiled at its first use.

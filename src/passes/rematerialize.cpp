@@ -18,10 +18,8 @@ namespace {
 
 constexpr double least_share = 0.05;  // of what is held: less is not worth more time
 constexpr int most_turns = 2;
-// At a budget of 1:
-constexpr std::int64_t least_held = 16 << 20;  // at once, where anything is computed again
-constexpr double most_time = 1.04;             // of the graph without anything computed again
-constexpr std::uint32_t near = 64;             // nodes: a kernel seldom holds a value for longer
+constexpr double little_time = 1.04;  // of the graph without anything computed again: taken below any goal
+constexpr std::uint32_t near = 64;    // nodes: a kernel seldom holds a value for longer
 
 using Flags = std::vector<bool>;  // by node
 
@@ -219,8 +217,8 @@ HeldBytes held_bytes(const Graph& graph) {
 
 namespace {
 
-// The choice of what is saved. At a budget of 1 the one that holds the least and takes little time; below, the first
-// after it, in the order of time, that holds no more than the goal, or else the one that holds the least.
+// The choice of what is saved: in the order of time, the first that takes more than a little of it and holds no more
+// than the goal, or else the one that holds the least.
 class Search {
  public:
   Search(const Graph& graph, HeldBytes held, double budget, double most_time)
@@ -238,10 +236,7 @@ class Search {
     Made made = of(cheap);
     if (!goal) goal = static_cast<double>(made.held.most) - (1 - budget_) * static_cast<double>(bytes_of(cheap));
     goal_ = *goal;
-    if (ends(made)) {
-      if (budget_ < 1) keep(std::move(made));
-      return;
-    }
+    if (ends(made)) return keep(std::move(made));
     keep_if_better(std::move(made), first_weight);
     std::int64_t bytes = bytes_of(cheap);
     double above = first_weight / weight_step;
@@ -279,7 +274,7 @@ class Search {
   }
   // Whether what takes more time need not be tried.
   bool ends(const Made& made) const {
-    return (budget_ >= 1 || static_cast<double>(made.held.most) <= goal_) && time_of(made.graph) > most_time_;
+    return static_cast<double>(made.held.most) <= goal_ && time_of(made.graph) > most_time_;
   }
   // The choice that ends the search and takes the least time, or where time is what ends it, the one before.
   void find_border(double above, double below, Made end) {
@@ -293,7 +288,7 @@ class Search {
       else
         keep_if_better(std::move(made), middle);
     }
-    if (budget_ < 1) keep(std::move(end));
+    keep(std::move(end));
   }
   void keep_if_better(Made made, double weight) {
     if (static_cast<double>(made.held.most) >= (1 - least_share) * static_cast<double>(held_.most)) return;
@@ -322,9 +317,10 @@ class Search {
 
 Graph rematerialize(const Graph& graph, const PassContext& context) {
   const double budget = context.memory_budget;
+  if (budget >= 1) return graph;
   HeldBytes held = held_bytes(graph);
-  if (held.most == 0 || (budget >= 1 && held.most < least_held)) return graph;
-  const double time = most_time * time_of(graph);
+  if (held.most == 0) return graph;
+  const double time = little_time * time_of(graph);
   std::optional<double> goal;
   Graph made = graph;
   for (int turn = 0; turn < most_turns; ++turn) {
@@ -335,7 +331,7 @@ Graph rematerialize(const Graph& graph, const PassContext& context) {
     Graph best = search.take_best();
     made = std::move(best);
     // Once more, where the most is held by what is computed again: a long chain in parts.
-    if (budget >= 1 || search.is_done() || made.nodes[held.at].node()->recomputation == 0) break;
+    if (search.is_done() || made.nodes[held.at].node()->recomputation == 0) break;
   }
   return made;
 }

@@ -10,10 +10,8 @@
 
 namespace weft {
 
-// At a budget of 1 what is computed again takes no more than 4 % of the graph's estimated time, and nothing is where
-// less than 16 MiB are held at once or only a little would not be. Below, no more than that part of the bytes is saved
-// which are saved where nothing expensive is computed again, as long as this lowers what is held at once by more than a
-// little.
+// At a budget of 1 nothing is computed again. Below, no more than that part of the bytes is saved which are saved where
+// nothing expensive is computed again, as long as this lowers what is held at once by more than a little.
 Graph rematerialize(const Graph& graph, const PassContext& context);
 
 // The most bytes that the graph holds at once beside its inputs and outputs, in the order of its nodes: an estimate,

@@ -91,7 +91,7 @@ TEST_CASE("a smaller budget holds less, computes more products again, and leaves
     CHECK(held_bytes(made).most <= held);
     CHECK(count(made, Op::matmul) >= products);
     CHECK(count(made, Op::matmul) <= 3 * 12);
-    if (budget == 1) CHECK(structure_text(made) == structure_text(graph));  // too small to be worth it
+    if (budget == 1) CHECK(structure_text(made) == structure_text(graph));
     // A chain is cut where it holds the most, and what is computed again once more only (most_turns): 9 of 13 values.
     if (budget == 0) CHECK(13 * held_bytes(made).most <= 9 * held_bytes(graph).most);
     held = held_bytes(made).most;
@@ -99,12 +99,15 @@ TEST_CASE("a smaller budget holds less, computes more products again, and leaves
   }
 }
 
-TEST_CASE("at a budget of 1 a large graph computes again what is cheap, and no product that takes long") {
+TEST_CASE("at a budget of 1 nothing is computed again, and below it what costs little goes first") {
   const Graph graph = parse_graph(layers(12, "16384"));  // 4 MiB a value
-  const Graph made = rematerialize(graph, {});
+  CHECK(structure_text(rematerialize(graph, {})) == structure_text(graph));
+  PassContext context;
+  context.memory_budget = 0.99;
+  const Graph made = rematerialize(graph, context);
   verify(made);
   CHECK(held_bytes(made).most <= held_bytes(graph).most);
-  CHECK(count(made, Op::matmul) == count(graph, Op::matmul));
+  CHECK(count(made, Op::matmul) <= count(graph, Op::matmul) + 1);
 }
 
 TEST_CASE("a compiled step under a budget takes less memory, with the same loss and gradients") {
