@@ -10,7 +10,7 @@ namespace {
 
 // The largest absolute value that an index can have; nothing where a symbol leaves it open. `largest`: of its parts,
 // too.
-std::optional<double> magnitude(Dim dim, double& largest) {
+std::optional<double> magnitude(Dim dim, double& largest, const SymbolBound& symbol) {
   double total = 0;
   for (const DimTerm& term : dims::terms(dim)) {
     double product =
@@ -19,18 +19,20 @@ std::optional<double> magnitude(Dim dim, double& largest) {
       std::optional<double> bound;
       switch (factor->kind) {
         case DimKind::axis:
-        case DimKind::value: bound = magnitude(factor->extent, largest); break;
+        case DimKind::value: bound = magnitude(factor->extent, largest, symbol); break;
         case DimKind::floor_divide:
         case DimKind::modulo: {
-          const std::optional<double> left = magnitude(factor->left, largest),
-                                      right = magnitude(factor->right, largest);
+          const std::optional<double> left = magnitude(factor->left, largest, symbol),
+                                      right = magnitude(factor->right, largest, symbol);
           if (!left || !right) break;
           const bool divides = factor->kind == DimKind::floor_divide;
           bound = !factor->right.is_constant() ? std::max(*left, *right) : divides ? *left / *right + 1 : *right;
           break;
         }
-        case DimKind::sum: bound = magnitude(Dim::from_node(factor), largest); break;
-        case DimKind::symbol: break;
+        case DimKind::sum: bound = magnitude(Dim::from_node(factor), largest, symbol); break;
+        case DimKind::symbol:
+          if (symbol) bound = symbol(*factor);
+          break;
       }
       if (!bound) return std::nullopt;
       product *= *bound;
@@ -225,17 +227,20 @@ Team choose_team(const Kernel& kernel, Analysis& analysis, std::vector<int>& fet
   return team;
 }
 
-bool fits_32_bits(const Kernel& kernel) {
+bool fits_32_bits(const Kernel& kernel, const SymbolBound& bound) {
+  if (kernel.small) return true;
   constexpr double small_index = 1 << 30;
   double points = 1;
   for (const Axis& axis : kernel.axes) {
-    if (!axis.extent.is_constant()) return false;
-    points *= static_cast<double>(axis.extent.constant());
+    double largest = 0;
+    const std::optional<double> extent = magnitude(axis.extent, largest, bound);
+    if (!extent || largest > small_index) return false;
+    points *= *extent;
   }
   if (points > small_index) return false;
   for (const Instruction& instruction : kernel.body) {
     double largest = 0;
-    if (!magnitude(instruction.index, largest) || largest > small_index) return false;
+    if (!magnitude(instruction.index, largest, bound) || largest > small_index) return false;
   }
   return true;
 }

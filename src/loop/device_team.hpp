@@ -1,6 +1,9 @@
 // Chooses how a device is used for a kernel: packs, teams and block sizes. Runs before its loops are made. In: a kernel
 // and its analysis. Out: the team; where a row's values are kept in registers, the analysis that keeps them.
 #pragma once
+#include <functional>
+#include <optional>
+
 #include "loop/nest.hpp"
 
 namespace weft::loop {
@@ -18,7 +21,9 @@ bool has_scans(const Kernel& kernel);
 // Whether a load or store goes through tiles of the lanes and this axis.
 bool turns(const Kernel& kernel, const Analysis& analysis, int instruction, int axis);
 
-// Every index, with room for a loop variable to step over the end.
-bool fits_32_bits(const Kernel& kernel);
+// Every index, with room for a loop variable to step over the end. `bound`: the greatest value of a symbol; without it,
+// and where it gives none, it may be anything.
+using SymbolBound = std::function<std::optional<double>(const DimNode& symbol)>;
+bool fits_32_bits(const Kernel& kernel, const SymbolBound& bound = {});
 
 }  // namespace weft::loop

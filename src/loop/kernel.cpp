@@ -278,7 +278,7 @@ std::string to_text(const Kernel& kernel) {
     text += std::string(b ? ", " : "") + (kernel.buffers[b].written ? "out " : "") +
             info(kernel.buffers[b].dtype).name + " p" + std::to_string(b) + "[" +
             dims::to_string(kernel.buffers[b].elements) + "]";
-  text += ")";
+  text += kernel.small ? ") small" : ")";
   for (std::size_t i = 0; i < kernel.parameters.size(); ++i)
     text += (i ? ", s" : " where s") + std::to_string(i) + " >= " + std::to_string(lower[i]) + " is " +
             dims::to_string(kernel.parameters[i]);

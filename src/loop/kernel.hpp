@@ -89,12 +89,13 @@ struct Kernel {
   int vector_axis = -1;    // -1: a kernel of one element
   std::vector<Instruction> body;
   std::vector<Buffer> buffers;
-  int predicate = -1;                 // a buffer of one i32: where it is not 0 the kernel stores nothing
-  std::vector<Dim> parameters;        // its size slots: symbol i in this kernel's expressions is slot i, whose value is
-                                      // parameters[i] over the graph's symbols. Kernels that differ in sizes only can
-                                      // so share one text.
-  int elided = 0;                     // roundings that were left out (loop/roundings.hpp)
-  std::vector<std::string> comments;  // what was fused, with the user's lines (file names and numbers only)
+  int predicate = -1;           // a buffer of one i32: where it is not 0 the kernel stores nothing
+  std::vector<Dim> parameters;  // its size slots: symbol i in this kernel's expressions is slot i, whose value is
+                                // parameters[i] over the graph's symbols. Kernels that differ in sizes only can
+                                // so share one text.
+  bool small = false;           // the bounds of its sizes keep every index in 32 bits, which a device's loops then have
+  int elided = 0;               // roundings that were left out (loop/roundings.hpp)
+  std::vector<std::string> comments;          // what was fused, with the user's lines (file names and numbers only)
   std::shared_ptr<const std::string> shared;  // its shared_text() where that is known
 
   Dim outer_count() const;  // product of outer extents

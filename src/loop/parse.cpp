@@ -47,6 +47,7 @@ class Parser final : TextReader {
       expect("]");
       kernel_.buffers.push_back(buffer);
     }
+    kernel_.small = accept(" small");
     if (accept(" where")) do {
         expect(" s" + std::to_string(slots_.size()) + " >= ");
         const std::int64_t lower = integer();

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "base/fail.hpp"
+#include "loop/device_team.hpp"
 
 namespace weft {
 
@@ -88,6 +89,18 @@ bool any_symbol(Dim dim, const std::function<bool(const DimNode&)>& predicate) {
 }
 
 }  // namespace
+
+bool is_small(const Kernel& kernel) {
+  const DimEnvironment* const sizes = DimEnvironment::current();
+  bool is_symbolic = false;
+  const auto bound = [&](const DimNode& symbol) -> std::optional<double> {
+    is_symbolic = true;
+    const auto number = static_cast<std::size_t>(symbol.number);
+    if (!sizes || number >= sizes->symbols.size() || sizes->symbols[number].upper == INT64_MAX) return std::nullopt;
+    return static_cast<double>(sizes->symbols[number].upper);
+  };
+  return loop::fits_32_bits(kernel, bound) && is_symbolic;
+}
 
 // A loop over one axis does not show its extent anywhere but in its bound: make it a slot, and kernels of all sizes are
 // the same text. Symbolic sizes get slots in order of appearance.

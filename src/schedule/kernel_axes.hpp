@@ -8,6 +8,9 @@ namespace weft {
 void order_axes(loop::Kernel& kernel);
 // Axes that all accesses walk as one become one.
 void merge_axes(loop::Kernel& kernel);
+// Of a device: whether bounds that the program has given for its symbolic sizes (mark_dynamic) keep its indices in 32
+// bits. Runs before sizes are slots.
+bool is_small(const loop::Kernel& kernel);
 // Sizes that only bound a loop, and symbolic ones, become size slots.
 void parametrize(loop::Kernel& kernel);
 

@@ -501,6 +501,7 @@ loop::Stages lower(const LoweringContext& context, const Group& walked, int grou
     stages.kernels.push_back(std::move(kernel));
   for (Kernel& stage : stages.kernels) {
     if (on_host && !options().nvrtc_check) loop::narrow_columns_on_lanes(stage);  // no device has such kernels
+    stage.small = !on_host && is_small(stage);
     parametrize(stage);
   }
   return stages;

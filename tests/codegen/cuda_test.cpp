@@ -116,6 +116,12 @@ TEST_CASE("indices have 32 bits where bounds prove it, and packs are as wide as 
   b.store(y, i, b.apply(Op::neg, b.load(x, i)));
   const std::string symbolic = codegen::generate_cuda(b.kernel()).text;
   CHECK(contains(symbolic, "using index = long;"));
+  loop::Kernel bounded = b.kernel();
+  bounded.small = true;
+  CHECK(contains(loop::to_text(bounded), ") small where s0 >= "));
+  CHECK(loop::parse_kernel(loop::to_text(bounded)).small);
+  CHECK(loop::shared_text(bounded) != loop::shared_text(b.kernel()));
+  CHECK(contains(codegen::generate_cuda(bounded).text, "using index = int;"));
   CHECK(contains(symbolic, "Pack<bfloat16, 8>"));
 }
 

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+
 using namespace weft;
 using loop::Kernel;
 
@@ -27,6 +29,20 @@ std::int64_t range_of(const Kernel& kernel, std::vector<std::int64_t> sizes) {
 }
 
 }  // namespace
+
+TEST_CASE("bounds of sizes keep the indices of a device's kernel in 32 bits") {
+  DimEnvironment sizes;
+  DimEnvironment* const saved = std::exchange(DimEnvironment::current(), &sizes);
+  const Dim bounded = sizes.new_symbol(8, 1, 4096), free = sizes.new_symbol(8);
+  CHECK(is_small(gather(bounded, bounded * Dim(16))));
+  CHECK(is_small(gather(bounded, Dim(1000) / bounded)));
+  CHECK_FALSE(is_small(gather(bounded, bounded * bounded * Dim(64))));
+  CHECK_FALSE(is_small(gather(bounded * Dim(1 << 20), bounded)));
+  CHECK_FALSE(is_small(gather(bounded, free)));
+  CHECK_FALSE(is_small(gather(Dim(8), Dim(16))));  // one text serves all constant sizes
+  DimEnvironment::current() = saved;
+  CHECK_FALSE(is_small(gather(bounded, bounded)));
+}
 
 TEST_CASE("a value's range may have sizes that are nowhere else: each has a slot") {
   Dim s[4];
