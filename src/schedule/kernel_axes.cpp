@@ -97,7 +97,7 @@ bool is_small(const Kernel& kernel) {
     is_symbolic = true;
     const auto number = static_cast<std::size_t>(symbol.number);
     if (!sizes || number >= sizes->symbols.size() || sizes->symbols[number].upper == INT64_MAX) return std::nullopt;
-    return static_cast<double>(sizes->symbols[number].upper);
+    return std::max(1.0, static_cast<double>(sizes->symbols[number].upper));  // parts of a product of 0 may be large
   };
   return loop::fits_32_bits(kernel, bound) && is_symbolic;
 }

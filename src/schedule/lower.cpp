@@ -500,8 +500,10 @@ loop::Stages lower(const LoweringContext& context, const Group& walked, int grou
   else
     stages.kernels.push_back(std::move(kernel));
   for (Kernel& stage : stages.kernels) {
-    if (on_host && !options().nvrtc_check) loop::narrow_columns_on_lanes(stage);  // no device has such kernels
-    stage.small = !on_host && is_small(stage);
+    if (!on_host || options().nvrtc_check)
+      stage.small = is_small(stage);
+    else
+      loop::narrow_columns_on_lanes(stage);  // no device has such kernels
     parametrize(stage);
   }
   return stages;

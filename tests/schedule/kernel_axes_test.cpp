@@ -38,6 +38,12 @@ TEST_CASE("bounds of sizes keep the indices of a device's kernel in 32 bits") {
   CHECK(is_small(gather(bounded, Dim(1000) / bounded)));
   CHECK_FALSE(is_small(gather(bounded, bounded * bounded * Dim(64))));
   CHECK_FALSE(is_small(gather(bounded * Dim(1 << 20), bounded)));
+  const Dim longer = sizes.new_symbol(8, 1, 1 << 16), none = sizes.new_symbol(0, 0, 0);
+  Kernel outer = gather(longer, Dim(2));  // its points are more than any input has
+  CHECK(is_small(outer));
+  outer.axes.push_back({longer});
+  CHECK_FALSE(is_small(outer));
+  CHECK_FALSE(is_small(gather(bounded, none * bounded * Dim(1 << 30))));  // parts of the product are large
   CHECK_FALSE(is_small(gather(bounded, free)));
   CHECK_FALSE(is_small(gather(Dim(8), Dim(16))));  // one text serves all constant sizes
   DimEnvironment::current() = saved;
