@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <functional>
+
 #include "base/fail.hpp"
 #include "ir/node.hpp"
 #include "tests/trace/support.hpp"
@@ -243,6 +245,44 @@ TEST_CASE("checkpoints of loops and of functions with a derivative of their own 
   });
   CHECK(amax(abs(step(x, places) - from_list<float>({0.9f, 0.1f, 0.9f}))).item() <= 1e-6);
   CHECK(contains(message_of([&] { step(x, places + 1); }), "out of range"));
+}
+
+TEST_CASE("vmap over a checkpoint whose function checks: each example is checked, and its error has the line") {
+  static constexpr auto loss = [](const Tensor& x, const Tensor& label) {
+    return nn::cross_entropy(x, label) * sum(tanh(x));  // it checks that a label is a class
+  };
+  const auto plain = [](const Tensor& x, const Tensor& labels) {
+    const auto f = [&](const Tensor& x) { return sum(vmap(loss)(x, labels)); };
+    return grad(f, x);
+  };
+  const auto slopes = [](const Tensor& x, const Tensor& labels) {
+    const auto f = [&](const Tensor& x) { return sum(vmap(checkpoint(loss))(x, labels)); };
+    return grad(f, x);
+  };
+  // A checkpoint around vmap, too.
+  const auto around = [](const Tensor& x, const Tensor& labels) {
+    const auto f = [&](const Tensor& x) {
+      return sum(checkpoint([](const Tensor& x, const Tensor& labels) { return vmap(loss)(x, labels); })(x, labels));
+    };
+    return grad(f, x);
+  };
+  const Tensor x = normal({5, 3}), labels = from_list<std::int64_t>({0, 2, 1, 1, 0});
+  const Tensor wrong = from_list<std::int64_t>({0, 2, 3, 1, 0}), expected = plain(x, labels);
+  const auto compiled = compile(slopes);
+  const auto compiled_around = compile(around);
+  for (const auto& call :
+       {std::function<Tensor(const Tensor&)>([&](const Tensor& own) { return slopes(x, own); }),
+        std::function<Tensor(const Tensor&)>([&](const Tensor& own) { return compiled(x, own); }),
+        std::function<Tensor(const Tensor&)>([&](const Tensor& own) { return around(x, own); }),
+        std::function<Tensor(const Tensor&)>([&](const Tensor& own) { return compiled_around(x, own); })}) {
+    CHECK(amax(abs(call(labels) - expected)).item<double>() <= 1e-6);
+    const std::string message = message_of([&] { call(wrong).eval(); });
+    CAPTURE(message);
+    CHECK(contains(message, "[cross_entropy] an index is out of range [0, 3)"));
+    CHECK(contains(message, "checkpoint_test.cpp:"));
+    CHECK(message.find('\n') == std::string::npos);
+    CHECK(amax(abs(call(labels) - expected)).item<double>() <= 1e-6);  // and the next call is as before
+  }
 }
 
 TEST_CASE("state that a checkpointed function changes is changed once") {
