@@ -40,8 +40,8 @@ class Accumulator {
   void add(const LeafList& sums, const LeafList& gradients) const;
   // Gives gradients their reduction and their dtypes.
   void finish(const LeafList& gradients, const LeafList& model) const;
-  // The loss of the losses [count].
-  Tensor loss_of(const Tensor& losses) const;
+  // Reduces the loss of what f gave of all parts, which is stacked: the first tensor, [count, ...].
+  void reduce_loss(const LeafList& stacked) const;
 
  private:
   Microbatches microbatches_;
@@ -64,9 +64,10 @@ auto accumulate(const Microbatches& microbatches, F& f, Wrt& wrt, const Batch&..
   LeafList leaves, others;
   Parts parts(batch...);
   accumulator.cut(flattened_again(leaves, parts));
+  using Value = std::remove_cvref_t<std::invoke_result_t<F&, Wrt&, const Batch&...>>;
   AccumulateState<M> begin{clone<M>(wrt), clone<M>(wrt)};
   accumulator.begin(flattened_again(leaves, begin.gradients), flattened_again(others, begin.written));
-  auto [last, losses] = weft::scan(
+  auto [last, value] = weft::scan(
       [&](AccumulateState<M> state, const Parts& own) {
         M bound = clone<M>(wrt);
         accumulator.move_written(flattened_again(leaves, state.written), flattened_again(others, bound));
@@ -76,13 +77,14 @@ auto accumulate(const Microbatches& microbatches, F& f, Wrt& wrt, const Batch&..
         auto found = differentiate<decltype(loss), Wrt>("accumulate", loss, bound, loc);
         accumulator.add(flattened_again(leaves, state.gradients), flattened_again(others, found.gradients));
         accumulator.move_written(flattened_again(leaves, bound), flattened_again(others, state.written));
-        return std::pair<AccumulateState<M>, Tensor>{std::move(state), std::move(found.value)};
+        return std::pair<AccumulateState<M>, Value>{std::move(state), std::move(found.value)};
       },
       std::move(begin), std::move(parts), {}, loc);
   accumulator.finish(flattened_again(leaves, last.gradients), flattened_again(others, std::as_const(wrt)));
   if constexpr (!std::is_const_v<Wrt>)
     accumulator.move_written(flattened_again(leaves, last.written), flattened_again(others, wrt));
-  return ValueAndGrad<Tensor, M>{accumulator.loss_of(losses), std::move(last.gradients)};
+  accumulator.reduce_loss(flattened_again(leaves, value));
+  return ValueAndGrad<Value, M>{std::move(value), std::move(last.gradients)};
 }
 
 }  // namespace detail
@@ -90,7 +92,9 @@ auto accumulate(const Microbatches& microbatches, F& f, Wrt& wrt, const Batch&..
 // The loss and the gradients of a batch that is computed in parts, in a loop, in the memory of one part and of the
 // gradients: `batch` are tensors [size, ...], or structs of such, which are cut along axis 0 into `microbatches` parts,
 // and f(model, part...) gives the loss of one, a Tensor of one element. Returns [value, gradients]: the mean of the
-// losses and of the gradients, or with {count, Accumulation::sum} their sums. For a loss that is a mean over its
+// losses and of the gradients, or with {count, Accumulation::sum} their sums. f may return more beside the loss, in a
+// struct or tuple of tensors whose first one is the loss: value is of that type, and its other tensors are those of all
+// parts, stacked along a new axis 0, [count, ...]. For a loss that is a mean over its
 // samples that is what value_and_grad gives of the whole batch. Gradients of f16 and bf16 are added up in f32 and
 // rounded once. Each part draws numbers of its own (dropout), as in a loop; what f writes into the Buffers and Scalars
 // of a model that is not const is what the next part reads, and the model has after the last. Outside a compiled
@@ -105,9 +109,16 @@ auto accumulate(Microbatches microbatches, F&& f, M&& model, const Batch&... bat
   static_assert((detail::Flattenable<Batch> && ...),
                 "weft: accumulate(n, f, model, batch...): a batch is a tensor, or a struct or container of tensors");
   using Wrt = std::remove_reference_t<decltype(detail::read_unless_lvalue<M>(model))>;
-  static_assert(std::is_invocable_r_v<Tensor, F&, Wrt&, const Batch&...>,
+  constexpr bool takes_parts = std::is_invocable_v<F&, Wrt&, const Batch&...>;
+  static_assert(takes_parts,
                 "weft: accumulate(n, f, model, batch...) calls f(model, part...), which returns the loss, a Tensor, as "
                 "in [](const Model& m, const Tensor& x) { ... }");
+  if constexpr (takes_parts) {
+    using Value = std::remove_cvref_t<std::invoke_result_t<F&, Wrt&, const Batch&...>>;
+    static_assert(detail::Flattenable<Value> && !detail::begins_with_number<Value>(),
+                  "weft: accumulate(n, f, model, batch...): f returns the loss, a Tensor, or a struct or tuple of "
+                  "tensors whose first one is the loss");
+  }
   return detail::accumulate<std::remove_reference_t<F>, Wrt, Batch...>(microbatches, f,
                                                                        detail::read_unless_lvalue<M>(model), batch...);
 }

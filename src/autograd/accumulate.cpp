@@ -90,9 +90,10 @@ void Accumulator::finish(const LeafList& gradients, const LeafList& model) const
   }
 }
 
-Tensor Accumulator::loss_of(const Tensor& losses) const {
+void Accumulator::reduce_loss(const LeafList& stacked) const {
   LooseComposite call("accumulate", microbatches_.loc);
-  return microbatches_.reduction == Accumulation::mean ? mean(losses, 0) : sum(losses, 0);
+  Tensor& loss = stacked.leaves[0].tensor();
+  loss = microbatches_.reduction == Accumulation::mean ? mean(loss, 0) : sum(loss, 0);
 }
 
 }  // namespace detail

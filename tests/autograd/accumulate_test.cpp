@@ -131,6 +131,38 @@ TEST_CASE("accumulate: frozen parameters, and what f writes into the model is wh
   CHECK(again.value.item() == doctest::Approx(loss.item() / 4));
 }
 
+TEST_CASE("accumulate: what f returns beside the loss is that of each part") {
+  struct Found {
+    Tensor loss, logits, right;
+    WEFT_MEMBERS(loss, logits, right)
+  };
+  const Net net = net_of();
+  const Data d = data(24);
+  static constexpr auto f = [](const Net& n, const Tensor& x, const Tensor& y) {
+    const Tensor logits = n(x);
+    return Found{nn::cross_entropy(logits, y), logits, sum(cast(argmax(logits, 1) == y, DType::i64))};
+  };
+  const auto parts = [](const Net& n, const Tensor& x, const Tensor& y) { return accumulate(4, f, n, x, y); };
+  const auto alone = accumulate(4, loss_of, net, d.x, d.y);
+  const auto compiled = compile(parts);
+  for (const auto& found : {parts(net, d.x, d.y), compiled(net, d.x, d.y)}) {
+    CHECK(found.value.loss.item() == doctest::Approx(alone.value.item()));
+    CHECK(distance(found.gradients, alone.gradients) < 1e-6);
+    CHECK(found.value.logits.shape() == Shape::of(4, 6, 3));
+    CHECK(max(abs(reshape(found.value.logits, {24, 3}) - net(d.x))).item() < 1e-5);
+    CHECK(sum(found.value.right).item<std::int64_t>() ==
+          sum(cast(argmax(net(d.x), 1) == d.y, DType::i64)).item<std::int64_t>());
+  }
+  const auto [value, gradients] = accumulate(
+      {2, Accumulation::sum},
+      [](const Net& n, const Tensor& x) {
+        return std::pair{sum(n(x)), mean(x)};
+      },
+      net, d.x);
+  CHECK(value.first.item() == doctest::Approx(sum(net(d.x)).item()));
+  CHECK(value.second.shape() == Shape::of(2));
+}
+
 TEST_CASE("accumulate: each part draws numbers of its own") {
   const Net net = net_of();
   const auto drawn = [](const Net& net, const Tensor& x) {
