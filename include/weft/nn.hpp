@@ -3,6 +3,7 @@
 #pragma once
 #include "weft/nn/activation.hpp"
 #include "weft/nn/attention.hpp"
+#include "weft/nn/cells.hpp"
 #include "weft/nn/containers.hpp"
 #include "weft/nn/convolution.hpp"
 #include "weft/nn/dropout.hpp"
@@ -12,6 +13,7 @@
 #include "weft/nn/losses.hpp"
 #include "weft/nn/model.hpp"
 #include "weft/nn/normalization.hpp"
+#include "weft/nn/packed.hpp"
 #include "weft/nn/recurrent.hpp"
 #include "weft/nn/transformer.hpp"
 #include "weft/nn/vision.hpp"

@@ -20,8 +20,6 @@
 #include "weft/loops.hpp"
 #include "weft/memory.hpp"
 #include "weft/nn.hpp"
-#include "weft/nn/cells.hpp"
-#include "weft/nn/packed.hpp"
 #include "weft/ops.hpp"
 #include "weft/optim.hpp"
 #include "weft/polymorphic.hpp"

@@ -2,8 +2,6 @@
 // and eager.
 #include "tests/loops/support.hpp"
 #include "tests/record/refused.hpp"
-#include "weft/nn/cells.hpp"
-#include "weft/nn/packed.hpp"
 
 using namespace weft;
 using weft::test::refused;
