@@ -9,6 +9,7 @@
 #include "weft/compile.hpp"
 #include "weft/explain.hpp"
 #include "weft/grad.hpp"
+#include "weft/memory.hpp"
 #include "weft/nn.hpp"
 #include "weft/optim.hpp"
 
@@ -29,11 +30,14 @@ auto gradients_of(const Deep& m, const Tensor& x) {
   return value_and_grad([&](const Deep& m) { return loss_of(m, x); }, m);
 }
 
-Tensor plain_step(Deep& m, optim::AdamW& opt, const Tensor& x, const Scalar&) {
+template <class Optimizer>
+Tensor train(Deep& m, Optimizer& opt, const Tensor& x) {
   auto [loss, gradients] = gradients_of(m, x);
   opt.update(m, gradients);
   return loss;
 }
+
+Tensor plain_step(Deep& m, optim::AdamW& opt, const Tensor& x, const Scalar&) { return train(m, opt, x); }
 Tensor clipped_step(Deep& m, optim::AdamW& opt, const Tensor& x, const Scalar&) {
   auto [loss, gradients] = gradients_of(m, x);
   nn::clip_grad_norm(gradients, 1.0);
@@ -83,6 +87,27 @@ TEST_CASE("gradients go into the update as backward makes them: they are not the
   const Moved plain = moved_by(plain_step), clipped = moved_by(clipped_step);
   CHECK(plain.arena < gradient_bytes / 2);
   CHECK(clipped.arena >= gradient_bytes);  // the norm waits for all
+}
+
+TEST_CASE("of 20 layers a step holds the gradients of one or two, as planned and as measured" *
+          test::needs(test::a_compiler)) {
+  constexpr std::int64_t count = 20, of_layer = gradient_bytes / 4, activations = count * 8 * 256 * 4;
+  const auto check = [&]<class Optimizer>(Tensor (*step)(Deep&, Optimizer&, const Tensor&)) {
+    Deep m;
+    m.layers.assign(count, nn::Linear(256, 256));
+    Optimizer opt(m);
+    const auto compiled = compile(step, {.check = Check::never});
+    const Tensor x = ones({8, 256}).eval();
+    const Explanation::Memory planned = explain(compiled, m, opt, x).memory;
+    CHECK(planned.temporaries < 2 * of_layer + 2 * activations);
+    CHECK(planned.results < of_layer);
+    for (int i = 0; i < 3; ++i) compiled(m, opt, x).eval();
+    const MemoryMeter meter;
+    compiled(m, opt, x).eval();
+    CHECK(meter.peak() < 3 * of_layer + 2 * activations);  // all gradients are 20
+  };
+  check(train<optim::SGD>);
+  check(train<optim::AdamW>);
 }
 
 }  // namespace
