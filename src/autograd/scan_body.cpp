@@ -93,13 +93,26 @@ bool JointBody::record_body(const Graph& body, LoopBody& scope) {
   return true;
 }
 
-// What depends on a gradient is computed in the backward loop; all else the forward loop has.
+// What depends on a gradient is computed in the backward loop, and so is what a checkpoint computes again for it; all
+// else the forward loop has. A body that computes something again itself, as a backward loop does, has that for its own
+// results.
 void JointBody::classify() {
+  std::unordered_set<const Node*> own;  // what the results read
+  std::vector<Tensor> open = results_;
+  while (!open.empty()) {
+    const Node& node = *open.back().node();
+    open.pop_back();
+    if (!own.insert(&node).second) continue;
+    open.insert(open.end(), node.inputs().begin(), node.inputs().end());
+  }
   for (const Tensor& seed : seeds_)
     if (seed.defined()) backward_[seed.node()] = true;
   for (const Tensor& value : joint_.nodes) {
-    bool& behind = backward_[value.node()];
-    for (const Tensor& operand : value.node()->inputs()) behind = behind || backward_[operand.node()];
+    const Node& node = *value.node();
+    if (node.recomputation && !own.contains(&node)) recomputed_.insert(&node);
+    bool& behind = backward_[&node];
+    behind = behind || recomputed_.contains(&node);
+    for (const Tensor& operand : node.inputs()) behind = behind || backward_[operand.node()];
   }
 }
 Tensor below_variables(Tensor value) {

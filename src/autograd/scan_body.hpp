@@ -1,8 +1,9 @@
 // The body of a scan and its derivative as one graph, the first part of the derivative of a scan. In: a scan whose
 // results have gradients. Out: which carries have gradients, the joint graph, and which of its values depend on a
-// gradient: those the backward loop computes, all others the forward loop has.
+// gradient or are computed again for one: those the backward loop computes, all others the forward loop has.
 #pragma once
 #include <unordered_map>
+#include <unordered_set>
 
 #include "autograd/rules.hpp"
 #include "record/loops.hpp"
@@ -32,6 +33,8 @@ class JointBody {
   const std::vector<Tensor>& gradients() const { return gradients_; }
 
   bool is_backward(const Tensor& value) const { return backward_.at(value.node()); }
+  // Whether it is of the derivative of a checkpoint in the body, which keeps nothing of one iteration for another.
+  bool is_recomputed(const Tensor& value) const { return recomputed_.contains(value.node()); }
   // Index of the body's input; the number of inputs where the value is none.
   std::size_t slot(const Tensor& input) const;
   bool is_capture(std::size_t slot) const { return slot >= carries_ + scanned_ && slot < inputs_.size(); }
@@ -50,6 +53,7 @@ class JointBody {
   Graph joint_;
   std::vector<Tensor> inputs_, seeds_, results_, gradients_;
   std::unordered_map<const Node*, bool> backward_;
+  std::unordered_set<const Node*> recomputed_;
 };
 
 // A value without what marks it as a variable.

@@ -45,6 +45,8 @@ ScanPlan::ScanPlan(const JointBody& body) : body_(body) {
 void ScanPlan::find_terms(std::size_t operand, Tensor value, std::vector<const Node*> behind) {
   value = below_variables(value);
   const Node& node = *value.node();
+  // The operands of a checkpoint's products are in the memory of one iteration.
+  if (body_.is_recomputed(value)) return terms_.push_back({operand, value, std::move(behind), true});
   const bool alone = value.output() == 0 && body_.is_backward(value);
   if (alone && node.op == Op::add) {
     find_terms(operand, node.input(0), behind);

@@ -285,6 +285,53 @@ TEST_CASE("vmap over a checkpoint whose function checks: each example is checked
   }
 }
 
+TEST_CASE("a checkpoint in the body of a scan: the loop keeps its states, and nothing of the inside of an iteration") {
+  static constexpr auto loss = [](const nn::Linear& in, const nn::Linear& out, const Tensor& xs, bool checkpointed) {
+    const auto block = [&](const Tensor& h, const Tensor& x) {
+      const Tensor middle = dropout(tanh(in(h + x)), 0.25);
+      return tanh(h + out(middle * middle));
+    };
+    const auto body = [&](const Tensor& h, const Tensor& x) {
+      return checkpointed ? checkpoint(block)(h, x) : block(h, x);
+    };
+    return mean(square(scan(body, zeros_like(xs[0]), xs)));
+  };
+  using Both = std::pair<nn::Linear, nn::Linear>;
+  static constexpr auto slopes = [](const Both& model, const Tensor& xs, bool checkpointed) {
+    return value_and_grad([&](const Both& m) { return loss(m.first, m.second, xs, checkpointed); }, model);
+  };
+  static constexpr auto second = [](const Both& model, const Tensor& xs, bool checkpointed) {
+    return grad(
+        [&](const Both& model) {
+          const auto found = slopes(model, xs, checkpointed).gradients;
+          return sum(square(found.first.weight)) + sum(square(found.second.weight));
+        },
+        model);
+  };
+  Both model(nn::Linear(4, 64), nn::Linear(64, 4));
+  nn::to(model, DType::f64);
+  const Tensor xs = cast(normal({50, 16, 4}), DType::f64);
+  const auto compiled = compile(slopes);
+  const auto compiled_second = compile(second);
+  const auto seeded = [&](auto f, bool checkpointed) {
+    seed(5);
+    return f(model, xs, checkpointed);
+  };
+  const auto plain = seeded(slopes, false);
+  for (const bool whole : {false, true}) {
+    CAPTURE(whole);
+    const auto found = whole ? seeded(compiled, true) : seeded(slopes, true);
+    CHECK(found.value.item() == doctest::Approx(plain.value.item()).epsilon(1e-12));
+    CHECK(difference(found.gradients, plain.gradients) <= 1e-11);
+    const auto twice = whole ? seeded(compiled_second, true) : seeded(second, true);
+    CHECK(difference(twice, seeded(second, false)) <= 1e-11);
+  }
+  const auto kept = explain(compiled, model, xs, false), again = explain(compiled, model, xs, true);
+  CAPTURE(kept.arena_bytes);
+  CHECK(kept.arena_bytes > 50 * 16 * 64 * 8);
+  CHECK(again.arena_bytes < 50 * 16 * 4 * 8 * 4);
+}
+
 TEST_CASE("state that a checkpointed function changes is changed once") {
   const Tensor x = normal({8, 4});
   const auto train = [&](bool checkpointed) {
