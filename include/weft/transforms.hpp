@@ -286,6 +286,14 @@ class CustomRecorder {
   State* state_;
 };
 
+// The operands of a function with a derivative of its own: tensors, and what holds one (a Param, a Buffer).
+template <class... T>
+constexpr bool check_operands() {
+  static_assert((std::is_convertible_v<const T&, const Tensor&> && ...),
+                "weft: a function of custom_vjp or custom_jvp is called with tensors, parameters and buffers: make a "
+                "tensor of a number (full({}, x)), and pass the tensors of a struct one by one");
+  return (std::is_convertible_v<const T&, const Tensor&> && ...);
+}
 template <class F, int... i>
 auto call_with(F& f, const Tensor* arguments, std::integer_sequence<int, i...>) {
   return f(arguments[i]...);
@@ -348,6 +356,14 @@ class CustomVjp {
           detail::give(recorder, backward_(std::as_const(residuals), std::as_const(value)));
         });
   }
+  // Parameters and buffers are operands too.
+  template <class... T>
+  requires(!(std::same_as<T, Tensor> && ...)) auto operator()(const T&... operands) const {
+    if constexpr (detail::check_operands<T...>())
+      return (*this)(static_cast<const Tensor&>(operands)...);
+    else
+      return Tensor();  // so that no more is said than the sentence
+  }
 
  private:
   F f_;
@@ -356,7 +372,8 @@ class CustomVjp {
   Loc loc_;
 };
 
-// f with a gradient of its own: the result is called as f is, with tensors, and is one call in the graph. Where it is
+// f with a gradient of its own: the result is called with tensors, parameters and buffers, all of which f takes as
+// tensors, and is one call in the graph. Where it is
 // differentiated, forward(operands...) is recorded in its place, which returns std::pair{what f returns, residuals},
 // and backward(residuals, cotangent), which returns the gradients of the operands: a Tensor for one operand, a tuple or
 // a vector for more, an undefined one for zero. Residuals are of any type. A second derivative differentiates backward,
@@ -389,6 +406,14 @@ class CustomJvp {
           detail::give(recorder,
                        detail::call_with(rule_, all, std::make_integer_sequence<int, static_cast<int>(2 * count)>()));
         });
+  }
+  // Parameters and buffers are operands too.
+  template <class... T>
+  requires(!(std::same_as<T, Tensor> && ...)) auto operator()(const T&... operands) const {
+    if constexpr (detail::check_operands<T...>())
+      return (*this)(static_cast<const Tensor&>(operands)...);
+    else
+      return Tensor();  // so that no more is said than the sentence
   }
 
  private:

@@ -350,6 +350,12 @@ TEST_CASE("a function with a gradient of its own") {
                                     return Two{g * kept[1], Tensor()};
                                   });
   const Two found = grad([&](const Two& p) { return sum(product(std::get<0>(p), std::get<1>(p))); }, Two{x, t});
+  struct Scaled {  // a parameter and a buffer are operands as they are
+    Param scale;
+    Buffer shift;
+  };
+  const auto scaled = [&](const Scaled& m) { return sum(product(m.scale, m.shift) * product(m.scale, t)); };
+  check_close(grad(scaled, Scaled{x, t}).scale, 2 * x * t * t);
   check_close(std::get<0>(found), t);
   check_close(std::get<1>(found), t * 0);
   const auto compiled = compile([](const Tensor& a) {
