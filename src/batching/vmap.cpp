@@ -76,7 +76,7 @@ void VmapRecorder::add(const Leaves& argument) {
     Tensor value = resolve(At(leaf.tensor(), s.here), "vmap");
     const Type type = type_of(value);
     const int rank = type.shape.rank(), own = *axis < 0 ? *axis + rank : *axis;
-    const std::string name = name_of(concat_text("argument ", position + 1).c_str(), argument, i);
+    const std::string name = name_of(concat_text("argument ", position).c_str(), argument, i);
     if (own < 0 || own >= rank)
       fail("vmap", s.here, name, " is ", text_of(type), ", which has no axis ", *axis, " for the examples",
            rank == 0 ? ": an argument that is the same for all of them has the axis std::nullopt in in_axes" : "");

@@ -28,7 +28,7 @@ void Parameters::match_gradients(Loc loc) {
     const Type &value = type_of(parameter(i)), &slope = type_of(gradient(i));
     bool fits = value.dtype == slope.dtype && value.shape.rank() == slope.shape.rank();
     for (int axis = 0; fits && axis < value.shape.rank(); ++axis) fits = value.shape[axis] == slope.shape[axis];
-    if (!fits) fail("update", loc, "parameter ", i, " is ", to_string(value), ", its gradient ", to_string(slope));
+    if (!fits) fail("update", loc, name_of(*this, i), " is ", to_string(value), ", its gradient ", to_string(slope));
   }
 }
 

@@ -92,11 +92,14 @@ Tensor UpdatedPart::put_into(const Tensor& whole, const Tensor& part) const {
   return is_whole() ? part : update_rows(whole, 0, rows_, cast(part, whole.dtype()), false, loc_);
 }
 
+std::string name_of(const Parameters& parameters, std::size_t i) {
+  const std::string path = parameters.path(i);
+  return concat_text("parameter ", i, path.empty() ? "" : " (" + path + ")");
+}
 namespace {
 std::string text_of_refusal(const Parameters& parameters, std::size_t i, const char* what) {
-  const std::string path = parameters.path(i);
-  return concat_text("the gradient of parameter ", i, path.empty() ? "" : " (" + path + ")",
-                     " is rows alone (sparse), and ", what, " would change the others too: make the embedding dense");
+  return concat_text("the gradient of ", name_of(parameters, i), " is rows alone (sparse), and ", what,
+                     " would change the others too: make the embedding dense");
 }
 }  // namespace
 void UpdatedPart::require_zero(const Parameters& parameters, std::size_t i, const Scalar& number,
@@ -125,9 +128,8 @@ void require_same_model(const Parameters& parameters, std::span<const Buffer> st
 void require_same_shape(const Parameters& parameters, std::size_t i, const Shape& made_for, Loc loc) {
   const Tensor& parameter = parameters.parameter(i);
   if (!parameter.defined() || type_of(parameter).shape == made_for) return;
-  const std::string path = parameters.path(i);
-  fail("update", loc, "the optimizer was made for another model: parameter ", i, path.empty() ? "" : " (" + path + ")",
-       " was ", to_string(made_for), ", is ", to_string(type_of(parameter).shape));
+  fail("update", loc, "the optimizer was made for another model: ", name_of(parameters, i), " was ",
+       to_string(made_for), ", is ", to_string(type_of(parameter).shape));
 }
 
 }  // namespace weft::optim::detail

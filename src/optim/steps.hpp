@@ -34,6 +34,8 @@ void require_same_count(const Parameters& parameters, std::size_t made_for, Loc 
 // The same of one parameter and the shape that it had.
 void require_same_shape(const Parameters& parameters, std::size_t i, const Shape& made_for, Loc loc);
 
+// In errors: parameter 0 (blocks.0.weight).
+std::string name_of(const Parameters& parameters, std::size_t i);
 // Throws the user's error for an amount that is negative or not finite, and a share that is not from 0 to below 1.
 void check_options(const char* optimizer, std::initializer_list<NamedNumber> amounts,
                    std::initializer_list<NamedNumber> shares, Loc loc);

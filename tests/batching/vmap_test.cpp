@@ -300,9 +300,9 @@ TEST_CASE("what is refused, in a sentence with the user's line") {
     CHECK(message.find("vmap_test.cpp:") != std::string::npos);
   };
   has(refused([&] { vmap(add)(x, y); }),
-      "the numbers of examples differ: 4 along axis 0 of argument 1, f64[4,6], and 5");
+      "the numbers of examples differ: 4 along axis 0 of argument 0, f64[4,6], and 5");
   has(refused([&] { vmap(add, {{std::nullopt, std::nullopt}})(x, y); }), "no argument holds examples");
-  has(refused([&] { vmap(add, {{0, 2}})(x, x); }), "argument 2 is f64[4,6], which has no axis 2");
+  has(refused([&] { vmap(add, {{0, 2}})(x, x); }), "argument 1 is f64[4,6], which has no axis 2");
   has(refused([&] { vmap(add, {{0}})(x, x); }), "in_axes has 1 axis, there are 2 arguments");
   has(refused([&] { vmap(add, {0, 2})(x, x); }), "axis 2 for the examples");
   has(refused([&] { vmap([](const Tensor& a) { return sum(a).item() > 0 ? a : -a; })(x); }), "one example");

@@ -465,7 +465,7 @@ TEST_CASE("what does not fit is refused, with the user's line") {
   refuses_large(optim::ASGD(small));
   refuses_large(optim::Shampoo(small));
   std::vector<Param> longer = {vector({1, 2}), vector({2})};
-  refuses([&] { optimizer.update(two, longer); }, "parameter 0 is f64[1], its gradient f64[2]");
+  refuses([&] { optimizer.update(two, longer); }, "parameter 0 (0) is f64[1], its gradient f64[2]");
   refuses([&] { optim::SGD(two, {.nesterov = true}); }, "nesterov needs a momentum");
   refuses([&] { optim::SGD(two, {.momentum = 0.5, .nesterov = true, .dampening = 0.5}); }, "nesterov has no dampening");
   refuses([&] { optim::LAMB(two, {}, {{"*.bias", {.lr = 1}}}); }, "no parameter is named *.bias: they are 0 and 1");
