@@ -152,7 +152,7 @@ TEST_CASE("WEFT_SKIP_PASSES: a name that can't be left out is answered with thos
   CHECK(names_of(reports) == rest);
   const std::string those =
       "can be left out; there are: common_subexpressions dead_code fold_constants orient_matmul "
-      "prune_loops simplify_algebra";
+      "prune_loops rematerialize simplify_algebra";
   CHECK(log.lines == Names{"[weft] no pass 'inline_calls' " + those, "[weft] no pass 'dead_cod' " + those});
 }
 

@@ -107,7 +107,7 @@ TEST_CASE("at a budget of 1 nothing is computed again, and below it what costs l
   const Graph made = rematerialize(graph, context);
   verify(made);
   CHECK(held_bytes(made).most <= held_bytes(graph).most);
-  CHECK(count(made, Op::matmul) <= count(graph, Op::matmul) + 1);
+  CHECK(count(made, Op::matmul) <= count(graph, Op::matmul) + 2);  // of layers that are alike
 }
 
 TEST_CASE("a compiled step under a budget takes less memory, with the same loss and gradients") {
