@@ -149,7 +149,7 @@ TEST_CASE("vmap over axes of different sizes, and over a decision") {
       [](const Tensor& x) {
         return vmap([](const Tensor& a, const Tensor& b) { return a + b; })(x, ones({5, 6}));
       },
-      ones({4, 6}), "the numbers of examples differ: 4 along axis 0 of argument 1, f32[4,6], and 5");
+      ones({4, 6}), "the numbers of examples differ: 4 along axis 0 of argument 0, f32[4,6], and 5");
   refuses([](const Tensor& x) { return vmap([](const Tensor& a) { return sum(a) > 0 ? a : -a; })(x); }, ones({4, 6}),
           "choose with where");
 }

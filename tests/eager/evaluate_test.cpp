@@ -103,7 +103,7 @@ TEST_CASE("a traced value is not computed") {
   trace.id = new_trace_id();
   TraceScope scope(trace);
   Tensor x = record(Op::input, {}, Parameter{}, Type{DType::f32, false, {}, Shape::of(2)}, Loc::current());
-  CHECK_THROWS_WITH_AS((x + 1).eval(), doctest::Contains("not known while a compiled function is traced"), Error);
+  CHECK_THROWS_WITH_AS((x + 1).eval(), doctest::Contains("is not known in a function that is compiled"), Error);
   CHECK_THROWS_AS(x.item(), Error);
 }
 

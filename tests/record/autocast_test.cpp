@@ -48,6 +48,8 @@ const std::map<std::string, Call>& calls() {
     m["conv_transpose3d"] = [](DType t, DType) {
       return conv_transpose3d(some({1, 2, 3, 3, 3}, t), some({2, 3, 2, 2, 2}, t));
     };
+    m["conv"] = [](DType t, DType) { return nn::Conv2d(2, 3, 3)(some({1, 2, 5, 5}, t)); };
+    m["conv_transpose"] = [](DType t, DType) { return nn::ConvTranspose2d(2, 3, 3)(some({1, 2, 5, 5}, t)); };
     m["scaled_dot_product_attention"] = [](DType t, DType) {
       const Tensor x = some({1, 2, 3, 4}, t);
       return nn::scaled_dot_product_attention(x, x, x);
