@@ -39,7 +39,6 @@ void check_indices(const Sizes& sizes, F) {
   });
 }
 
-std::atomic<std::int64_t> in_use = 0, most_in_use = 0;  // bytes, since a measurement began
 
 Tensor names() { return constant(std::vector<std::int64_t>{3, 0, 4, 1, 2, 2, 1}, {7}); }
 
@@ -298,17 +297,7 @@ TEST_CASE("linear_cross_entropy holds the logits of one chunk alone, forward and
   };
   const std::int64_t whole_bytes = rows * classes * 4;
   const auto most = [&](auto f) {
-    auto compiled = compile(f, {.on_compile_error = OnFailure::raise});
-    compiled(x, weight, labels).eval();
-    in_use = most_in_use = 0;
-    const ToldOfStorage before = told_of_storage.load();
-    told_of_storage = [](std::int64_t bytes) noexcept {
-      in_use += bytes;
-      most_in_use = std::max(most_in_use.load(), in_use.load());
-    };
-    compiled(x, weight, labels).eval();
-    told_of_storage = before;
-    return most_in_use.load();
+    return explain(compile(f, {.on_compile_error = OnFailure::raise}), x, weight, labels).memory.taken;
   };
   CHECK(most(in_chunks) < whole_bytes / 8);
   CHECK(most(at_once) >= whole_bytes);
