@@ -133,9 +133,11 @@ void record_derived(Direction direction, const Node& node, std::vector<Tensor> v
   std::vector<Tensor> operands;
   for (const std::uint32_t read : callee->reads) operands.push_back(values[read]);
   const Tensor value = record_call(callee, operands, node.loc);
-  // A number that no other one in the trace has, and the same whenever the function is traced.
-  if (Trace* const trace = again ? recorder().trace() : nullptr)
-    value.node()->recomputation = static_cast<std::uint32_t>(trace->recorded + 1);
+  if (Trace* const trace = recorder().trace()) {
+    // A number that no other one in the trace has, and the same whenever the function is traced.
+    if (again) value.node()->recomputation = static_cast<std::uint32_t>(trace->recorded + 1);
+    if (is_effect(*value.node())) trace->effects.push_back(value);  // a loop that checks runs again in it
+  }
   for (std::size_t i = 0; i < results.size(); ++i)
     if (callee->gradient_at[i] >= 0) results[i] = Tensor(value.node(), static_cast<unsigned>(callee->gradient_at[i]));
 }

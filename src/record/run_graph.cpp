@@ -174,12 +174,14 @@ struct Run {
     find_longer_loops();
   }
 
+  // A loop that calls the program's code runs itself: the longer one does not call it.
   void find_longer_loops() {
     const auto extends = [](const Node& longer, const Node& loop) {
       return loop.more && !loop.bodies().empty() && longer.more->extends == loop.bodies()[0] &&
              longer.attributes() == loop.attributes() &&
              std::ranges::equal(longer.inputs(), loop.inputs(),
-                                [](const Tensor& a, const Tensor& b) { return a.same(b); });
+                                [](const Tensor& a, const Tensor& b) { return a.same(b); }) &&
+             !calls_host(*loop.bodies()[0]);
     };
     for (std::uint32_t i = 0; i < graph.nodes.size(); ++i) {
       const Node& node = *graph.nodes[i].node();

@@ -9,6 +9,7 @@
 #include "base/fail.hpp"
 #include "ir/parse.hpp"
 #include "pipeline.hpp"
+#include "tests/needs_compiler.hpp"
 #include "tests/trace/support.hpp"
 #include "weft/grad.hpp"
 #include "weft/loops.hpp"
@@ -110,7 +111,8 @@ TEST_CASE("at a budget of 1 nothing is computed again, and below it what costs l
   CHECK(count(made, Op::matmul) <= count(graph, Op::matmul) + 2);  // of layers that are alike
 }
 
-TEST_CASE("a compiled step under a budget takes less memory, with the same loss and gradients") {
+TEST_CASE("a compiled step under a budget takes less memory, with the same loss and gradients" *
+          test::needs(test::a_compiler)) {
   seed(3);
   const Stack model;
   const Tensor x = normal({512, 16});
