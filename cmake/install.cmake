@@ -3,7 +3,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/weft)
 
-install(TARGETS weft EXPORT weft)
+install(TARGETS weft weft_runtime EXPORT weft)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT weft FILE weft-targets.cmake NAMESPACE weft:: DESTINATION ${package_folder})
 export(EXPORT weft FILE ${PROJECT_BINARY_DIR}/weft-targets.cmake NAMESPACE weft::)
