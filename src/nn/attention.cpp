@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/fail.hpp"
+#include "record/autocast.hpp"
 #include "record/composite.hpp"
 #include "record/products.hpp"
 #include "weft/nn/initial.hpp"
@@ -299,7 +300,8 @@ MultiheadResult MultiheadAttention::operator()(At query, At key, At value, const
   if (mask.defined()) wide_mask = expand(mask, {batch, num_heads, length, keys});
   MultiheadResult result;
   const AttentionCall how{called(attention_name), scale, is_causal};
-  result.weights = cast(attention_weights(how, parts[0], parts[1], wide_mask), type_of(parts[0]).dtype);
+  result.weights =
+      cast(attention_weights(how, parts[0], parts[1], wide_mask), autocast_dtype("softmax", type_of(parts[0]).dtype));
   Tensor mixed;
   if (rate > 0) {
     result.weights = weft::dropout(result.weights, rate);

@@ -58,6 +58,25 @@ const std::map<std::string, Call>& calls() {
     m["RNN"] = [](DType t, DType) { return nn::RNN(4, 3)(some({2, 1, 4}, t)).output; };
     m["LSTM"] = [](DType t, DType) { return nn::LSTM(4, 3)(some({2, 1, 4}, t)).output; };
     m["GRU"] = [](DType t, DType) { return nn::GRU(4, 3)(some({2, 1, 4}, t)).output; };
+    m["RNNCell"] = [](DType t, DType) { return nn::RNNCell(4, 3)(some({2, 4}, t)); };
+    m["LSTMCell"] = [](DType t, DType) { return nn::LSTMCell(4, 3)(some({2, 4}, t)).h; };
+    m["GRUCell"] = [](DType t, DType) { return nn::GRUCell(4, 3)(some({2, 4}, t)); };
+    // What is normalized at its end is f32: these are not.
+    constexpr nn::TransformerOptions first{.dim_feedforward = 8, .norm_first = true};
+    const nn::TransformerEncoderLayer encoder_layer(4, 2, first);
+    const nn::TransformerDecoderLayer decoder_layer(4, 2, first);
+    nn::Transformer transformer(4, 2, 1, 1, first);
+    transformer.encoder.norm.reset(), transformer.decoder.norm.reset();
+    const auto pair = [&](const char* name, auto layer) {
+      m[name] = [=](DType, DType) { return layer(some({3, 1, 4}, bf16), some({3, 1, 4}, bf16)); };
+    };
+    pair("TransformerEncoderLayer", [=](const Tensor& x, const Tensor&) { return encoder_layer(x); });
+    pair("TransformerEncoder",
+         [encoder = nn::TransformerEncoder(encoder_layer, 2)](const Tensor& x, const Tensor&) { return encoder(x); });
+    pair("TransformerDecoderLayer", decoder_layer);
+    pair("TransformerDecoder", nn::TransformerDecoder(decoder_layer, 2));
+    pair("Transformer", transformer);
+    m["SwiGLU"] = [](DType t, DType) { return nn::SwiGLU(4, 6)(some({2, 4}, t)); };
     m["einsum"] = [](DType t, DType) { return einsum("ij,jk->ik", {some({3, 4}, t), some({4, 5}, t)}); };
     m["matrix_power"] = [](DType t, DType) { return linalg::matrix_power(some({4, 4}, t), 2); };
     m["multihead_attention"] = [](DType t, DType) {
@@ -82,12 +101,17 @@ const std::map<std::string, Call>& calls() {
     m["softmax"] = [](DType t, DType) { return softmax(some({4, 4}, t), 1); };
     m["log_softmax"] = [](DType t, DType) { return log_softmax(some({4, 4}, t), 1); };
     m["layer_norm"] = [](DType t, DType) { return nn::layer_norm(some({4, 4}, t), some({4}, f32), some({4}, f32)); };
+    m["logsumexp"] = [](DType t, DType) { return logsumexp(some({4, 4}, t), 1); };
+    m["rms_norm"] = [](DType t, DType) { return nn::rms_norm(some({4, 4}, t), some({4}, f32)); };
+    m["GroupNorm"] = [](DType t, DType) { return nn::GroupNorm(2, 4)(some({2, 4, 3}, t)); };
+    m["local_response_norm"] = [](DType t, DType) { return nn::local_response_norm(some({2, 4, 3}, t), 2); };
     m["group_norm"] = [](DType t, DType) { return nn::group_norm(some({2, 4, 3}, t), 2); };
     m["quantile"] = [](DType t, DType) { return quantile(some({4, 4}, t), 0.5, 1); };
     m["nanquantile"] = [](DType t, DType) { return nanquantile(some({4, 4}, t), 0.5, 1); };
     loss("cdist", [](const Tensor& a, const Tensor& b) { return cdist(a, b); });
     m["pdist"] = [](DType t, DType) { return nn::pdist(some({4, 4}, t)); };
     loss("dist", [](const Tensor& a, const Tensor& b) { return dist(a, b); });
+    loss("pairwise_distance", [](const Tensor& a, const Tensor& b) { return nn::pairwise_distance(a, b); });
     loss("cosine_similarity", [](const Tensor& a, const Tensor& b) { return nn::cosine_similarity(a, b); });
     const auto labels = [](std::initializer_list<std::int64_t> list) { return from_list<std::int64_t>(list); };
     m["cross_entropy"] = [=](DType t, DType) { return nn::cross_entropy(some({4, 4}, t), labels({0, 1, 2, 3})); };
@@ -105,6 +129,9 @@ const std::map<std::string, Call>& calls() {
          [](const Tensor& a, const Tensor& b) { return nn::binary_cross_entropy_with_logits(a, b); });
     loss("kl_div", [](const Tensor& a, const Tensor& b) { return nn::kl_div(a, b); });
     loss("poisson_nll_loss", [](const Tensor& a, const Tensor& b) { return nn::poisson_nll_loss(a, b); });
+    loss("gaussian_nll_loss", [](const Tensor& a, const Tensor& b) { return nn::gaussian_nll_loss(a, b, a); });
+    loss("multilabel_soft_margin_loss",
+         [](const Tensor& a, const Tensor& b) { return nn::multilabel_soft_margin_loss(a, b); });
     loss("margin_ranking_loss", [](const Tensor& a, const Tensor& b) { return nn::margin_ranking_loss(a, b, a); });
     loss("hinge_embedding_loss", [](const Tensor& a, const Tensor& b) { return nn::hinge_embedding_loss(a, b); });
     loss("cosine_embedding_loss",
@@ -122,6 +149,7 @@ const std::map<std::string, Call>& calls() {
     m["grid_sample"] = [](DType t, DType other) {
       return nn::grid_sample(some({1, 2, 4, 4}, t), some({1, 3, 3, 2}, other));
     };
+    m["interpolate"] = [](DType t, DType) { return nn::interpolate(some({1, 2, 4, 4}, t), {.scale_factor = {2}}); };
     m["avg_pool3d"] = [](DType t, DType) { return avg_pool3d(some({1, 2, 4, 4, 4}, t), 2); };
     m["max_pool3d"] = [](DType t, DType) { return max_pool3d(some({1, 2, 4, 4, 4}, t), 2); };
     m["adaptive_avg_pool3d"] = [](DType t, DType) { return adaptive_avg_pool3d(some({1, 2, 4, 4, 4}, t), 2); };
