@@ -69,7 +69,7 @@ struct MixtureOfExperts {
   // `chosen`: the experts of all choices, those of one token beside each other.
   Slots arrange(const Tensor& chosen) const {
     // An expert of the mean number of choices fills about two blocks, each of a multiple of 16 tokens: smaller blocks
-    // copy its weights more often, larger ones leave more places empty.
+    // read its weights more often, larger ones leave more places empty.
     const Dim choices = chosen.size(0), count = experts.down_proj->size(0),
               block = (choices + 32 * count - 1) / (32 * count) * 16, blocks = (choices + block - 1) / block + count;
     const auto numbers = [&](Dim end) { return to(arange(end), chosen.device()); };

@@ -32,7 +32,7 @@ bool is_known(const PlacedValue& value) {
   const Shape& shape = value.type.shape;
   for (int axis = 0; axis < shape.rank(); ++axis)
     if (!shape[axis].is_constant()) return false;
-  return value.offset.is_constant() && std::ranges::all_of(value.strides, constant);
+  return value.offset.is_constant() && value.chosen < 0 && std::ranges::all_of(value.strides, constant);
 }
 
 std::int64_t elements_of(const PlacedValue& value) {

@@ -44,6 +44,7 @@ class OneDnnProvider final : public Provider {
     if (strides.size() == 1) return has_unit_stride(shape, strides);
     return runtime::ProductTiles::reads(shape, strides);
   }
+  bool reads_chosen() const override { return true; }
   std::optional<Offer> offer(const Candidate& candidate) const override {
     const runtime::onednn::Library* library = runtime::onednn::library();
     auto payload = std::make_shared<OneDnnPayload>(candidate, *library);

@@ -23,6 +23,7 @@ class PackedProvider final : public Provider {
   bool reads(const Shape& shape, std::span<const Dim> strides) const override {
     return has_unit_stride(shape, strides);
   }
+  bool reads_chosen() const override { return true; }
   std::optional<Offer> offer(const Candidate& candidate) const override {
     auto payload = std::make_shared<PackedPayload>(candidate);
     const Dim operations = payload->cost().operations;

@@ -58,6 +58,8 @@ Product::Product(const Candidate& candidate) {
     std::swap(c.b_row, c.b_column);
     c.bias_offset = candidate.operands[2].offset;
   }
+  if (a.chosen >= 0) c.a_matrices = a.matrices;
+  if (b.chosen >= 0) c.b_matrices = b.matrices;
   c.c_offset = result.offset, c.c_batch = batch(result);
   c.c_row = result.strides[row], c.c_column = result.strides[column];
 }
@@ -133,7 +135,8 @@ std::string Product::details() const {
   const auto size = [](Dim dim) { return dims::to_string(dim); };
   const Contraction& c = contraction_;
   return " [" + size(c.m) + "," + size(c.k) + "] x [" + size(c.k) + "," + size(c.n) + "]" +
-         (c.has_bias ? " + [" + size(c.n) + "]" : "");
+         (c.has_bias ? " + [" + size(c.n) + "]" : "") + (c.a_is_chosen() ? ", the left ones chosen" : "") +
+         (c.b_is_chosen() ? ", the right ones chosen" : "");
 }
 
 loop::Cost Product::cost() const {

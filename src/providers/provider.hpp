@@ -13,6 +13,8 @@ class Provider {
   virtual bool reads(const Shape& /*shape*/, std::span<const Dim> /*strides*/) const { return false; }
   // An operand begins at a multiple of so many elements; another one is put in order as well.
   virtual int alignment() const { return 1; }
+  // Whether it offers a product of matrices that are chosen (PlacedValue::chosen).
+  virtual bool reads_chosen() const { return false; }
   // Whether its first result may lie in another order of axes, of which the last stays last.
   virtual bool writes_in_any_order() const { return false; }
   // Nothing where what it needs is not there.

@@ -22,6 +22,10 @@ class Registry final : public Providers {
              (row().alignment() == 1 || (offset % Dim(row().alignment())).same(Dim(0)));
     });
   }
+  bool reads_chosen(const Node& node, Device device) const override {
+    return std::any_of(std::begin(rows), std::end(rows),
+                       [&](const auto row) { return row().reads_chosen() && row().takes(node, device); });
+  }
   bool writes_in_any_order(const Node& node, Device device) const override {
     return std::any_of(std::begin(rows), std::end(rows),
                        [&](const auto row) { return row().writes_in_any_order() && row().takes(node, device); });

@@ -17,12 +17,15 @@ class ProductNumbers {
       : dtype_(c.dtype),
         is_wide_(c.is_wide),
         has_bias_(c.has_bias),
+        a_is_chosen_(c.a_is_chosen()),
+        b_is_chosen_(c.b_is_chosen()),
         sizes_(table.add({c.m, c.n, c.k, c.a_row, c.a_column, c.b_row, c.b_column, c.c_row, c.c_column})),
         offsets_(table.add({c.a_offset, c.b_offset, c.bias_offset, c.c_offset})),
         batch_(table.add(c.batch)),
         a_batch_(table.add(c.a_batch)),
         b_batch_(table.add(c.b_batch)),
-        c_batch_(table.add(c.c_batch)) {
+        c_batch_(table.add(c.c_batch)),
+        matrices_(table.add({c.a_matrices, c.b_matrices})) {
     const auto known = [](std::initializer_list<std::span<const Dim>> lists) {
       for (const std::span<const Dim> list : lists)
         for (const Dim dim : list)
@@ -36,7 +39,7 @@ class ProductNumbers {
   // Whether no size or stride depends on a symbol.
   bool is_constant() const { return constant_; }
 
-  // The product's batch strides look into `numbers`.
+  // The product's batch strides look into `numbers`. Nothing is chosen in it: that takes a step's buffers.
   Matmul product(std::span<const std::int64_t> numbers) const {
     const auto part = [&](NumberTable::Range range) { return numbers.subspan(range.begin, range.count); };
     const std::span<const std::int64_t> n = part(sizes_);
@@ -44,22 +47,40 @@ class ProductNumbers {
             n[7],   n[8], part(batch_), part(a_batch_), part(b_batch_), part(c_batch_), is_wide_, has_bias_};
   }
 
-  // The first elements of a, b, the bias (null where there is none) and c, in a step's buffers of that order.
+  // The first elements of a, b, the bias (null where there is none), what is chosen of a and of b (likewise), and c, in
+  // a step's buffers of that order.
   struct Operands {
-    std::byte *a, *b, *bias, *c;
+    std::byte *a, *b, *bias;
+    Matmul::Chosen a_chosen, b_chosen;
+    std::byte* c;
   };
   Operands first(void* const* buffers, std::span<const std::int64_t> numbers) const {
     const auto at = [&](std::size_t buffer, std::size_t offset, DType dtype) {
       return static_cast<std::byte*>(buffers[buffer]) + storage_bytes(info(dtype), numbers[offsets_.begin + offset]);
     };
-    return {at(0, 0, dtype_), at(1, 1, dtype_), has_bias_ ? at(2, 2, dtype_) : nullptr,
-            at(has_bias_ ? 3 : 2, 3, is_wide_ ? DType::f32 : dtype_)};
+    std::size_t next = 2;
+    Operands all{at(0, 0, dtype_), at(1, 1, dtype_), nullptr, {}, {}, nullptr};
+    if (has_bias_) all.bias = at(next++, 2, dtype_);
+    const auto chosen = [&](std::size_t operand) -> Matmul::Chosen {
+      return {static_cast<const std::int64_t*>(buffers[next++]), numbers[matrices_.begin + operand]};
+    };
+    if (a_is_chosen_) all.a_chosen = chosen(0);
+    if (b_is_chosen_) all.b_chosen = chosen(1);
+    all.c = at(next, 3, is_wide_ ? DType::f32 : dtype_);
+    return all;
+  }
+
+  // The product with what is chosen.
+  Matmul product(std::span<const std::int64_t> numbers, const Operands& operands) const {
+    Matmul all = product(numbers);
+    all.a_chosen = operands.a_chosen, all.b_chosen = operands.b_chosen;
+    return all;
   }
 
  private:
   DType dtype_ = DType::f32;
-  bool is_wide_ = false, has_bias_ = false, constant_ = false;
-  NumberTable::Range sizes_, offsets_, batch_, a_batch_, b_batch_, c_batch_;
+  bool is_wide_ = false, has_bias_ = false, a_is_chosen_ = false, b_is_chosen_ = false, constant_ = false;
+  NumberTable::Range sizes_, offsets_, batch_, a_batch_, b_batch_, c_batch_, matrices_;
 };
 
 }  // namespace weft::runtime

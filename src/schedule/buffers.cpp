@@ -88,6 +88,13 @@ PlacedValue ScheduleBuffers::operand(const Tensor& value, int depth) const {
     index = map_through_view(*base.node(), index);
     base = base.node()->input(0);
   }
+  if (const Placement& placement = grouping_[base]; placement.chosen && !placement.realized) {
+    const Tensor index_of = base.node()->input(1);
+    base = base.node()->input(0);
+    WEFT_CHECK(grouping_[index_of].depth < depth, "%", graph_.number(index_of), " is read before it is written");
+    result.chosen = of(*index_of.node());
+    result.matrices = type_of(base).shape[0];
+  }
   WEFT_CHECK(grouping_[base].depth < depth, "%", graph_.number(base), " ", info(base.node()->op).name,
              " is read before it is written");
   result.buffer = of(*base.node());
@@ -106,7 +113,7 @@ PlacedValue ScheduleBuffers::operand(const Tensor& value, int depth) const {
 
 void ScheduleBuffers::pack_constant(PlacedValue& value) {
   const ScheduleBuffer& source = buffers_[static_cast<std::size_t>(value.buffer)];
-  if (source.kind != ScheduleBuffer::Kind::constant || !value.offset.is_constant()) return;
+  if (source.kind != ScheduleBuffer::Kind::constant || !value.offset.is_constant() || value.chosen >= 0) return;
   const Shape& shape = value.type.shape;
   const std::size_t rank = value.strides.size();
   for (std::size_t axis = 0; axis < rank; ++axis) {

@@ -17,7 +17,8 @@ class ScheduleBuffers {
   Dim elements_of(const Node& node) const { return owner(node).type.shape.element_count(); }
 
   int add_temporary(DType dtype, Dim elements);
-  // How an operand of a step of this depth lies in the memory below its views. A view that is a result may be copied
+  // How an operand of a step of this depth lies in the memory below its views, and below a gather of matrices that a
+  // product reads in their table. A view that is a result may be copied
   // only later than the step runs, at a depth that is not less than the step's: then that is not its memory yet.
   PlacedValue operand(const Tensor& value, int depth) const;
   // A constant that has unit stride along neither axis of a product would be put in order by each call: once is enough.

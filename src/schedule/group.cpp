@@ -123,9 +123,16 @@ class Grouper {
     if (is_effect(node)) placement.depth = last_effect_ = std::max(placement.depth, last_effect_);
   }
 
-  // Library steps read memory: through views where those are strides (matmul), else a copy is computed. Returns the
-  // value that they read the memory of.
+  // Library steps read memory: through views where those are strides (matmul), else a copy is computed; matrices that
+  // a gather chooses where they lie in its table. Returns the value that they read the memory of, of two the later.
   Tensor operand_memory(const Node& node, const Tensor& operand) {
+    if (const Node* gather = fuses_ ? chosen_matrices(result_, providers_, device_, node, operand) : nullptr) {
+      const Tensor table = gather->input(0), index = gather->input(1);
+      at(*gather).chosen = true;
+      at(table).realized = true;
+      need_memory(index);
+      return at(index).depth > at(table).depth ? index : table;
+    }
     Tensor base = operand;
     while (is_view(base.node()->op) && at(base).role == Role::inlined) base = base.node()->input(0);
     const auto in_place = [&](const Tensor& below) {
@@ -252,9 +259,9 @@ class Grouper {
   Fit fit_;
   const Score score_;
   const std::vector<bool> broadcast_;
-  std::vector<bool> is_output_;  // by node
+  std::vector<bool> is_output_;                                                // by node
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> read_beside_;  // by recomputation: by its readers
-  int last_effect_ = 0;          // its depth: the first check that fails is the first of the program
+  int last_effect_ = 0;  // its depth: the first check that fails is the first of the program
 };
 
 }  // namespace

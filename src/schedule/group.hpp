@@ -39,6 +39,7 @@ struct Placement {
   Role role = Role::inlined;
   bool realized = false;
   bool column = false;  // grouped: reduces the axes that are not the group's inner ones, or reads what does
+  bool chosen = false;  // a gather of matrices: products read its table and its index, and it may have no memory
   bool copied = false;  // grouped: was inlined before; a reader that runs before its group still computes it
   int group = -1;       // grouped
   int depth = 0;        // of the latest step that this value needs

@@ -76,6 +76,10 @@ struct PlacedValue {
   int buffer = -1;
   Dim offset = 0;
   std::vector<Dim> strides;
+  // Of an operand of a product: a buffer of i64, one for each item of the batch axis, which is axis 0. Item i is then
+  // at offset + chosen[i] * strides[0], one of so many matrices. -1: items lie one after the other.
+  int chosen = -1;
+  Dim matrices = 0;
 };
 
 struct Candidate {
@@ -88,6 +92,8 @@ struct Candidate {
   std::vector<int> buffers() const {
     std::vector<int> all;
     for (const PlacedValue& operand : operands) all.push_back(operand.buffer);
+    for (const PlacedValue& operand : operands)
+      if (operand.chosen >= 0) all.push_back(operand.chosen);
     for (const PlacedValue& result : results) all.push_back(result.buffer);
     return all;
   }
@@ -106,6 +112,8 @@ class Providers {
   // ... Else the operand is put in order first.
   virtual bool reads(const Node& node, Device device, const Shape& shape, Dim offset,
                      std::span<const Dim> strides) const = 0;
+  // Whether it reads an operand of one batch axis as matrices that are chosen from a table (PlacedValue::chosen).
+  virtual bool reads_chosen(const Node& /*node*/, Device /*device*/) const { return false; }
   // Whether it writes its first result in any order of axes of which the last stays last.
   virtual bool writes_in_any_order(const Node& node, Device device) const = 0;
   // The cheapest offer, by estimates, or by time where the candidate's choices say so. Throws InternalError where

@@ -1,6 +1,7 @@
 #include "schedule/realize.hpp"
 
 #include <algorithm>
+#include <array>
 #include <unordered_set>
 
 #include "schedule/score.hpp"
@@ -95,6 +96,7 @@ class Realizer {
   void add_reader(std::uint32_t value, int kernel) {
     const Placement& placement = grouping_.nodes[value];
     Readers& readers = readers_[value];
+    if (placement.chosen && !placement.realized && is_product(kernel)) return;  // it reads the table
     const bool inside = placement.role == Role::grouped && placement.group == kernel;
     readers.inside |= inside;
     const bool early = placement.copied && !inside && depth_of(kernel) <= placement.depth;
@@ -230,6 +232,10 @@ class Realizer {
     const double whole = work(recipe.nodes), moved = readers.inside ? 0 : (whole - work(recipe.shared)) * own;
     return again + std::max(0.0, whole * computed - moved) < stored;
   }
+  bool is_product(int kernel) const {
+    const auto index = static_cast<std::size_t>(kernel), groups = grouping_.groups.size();
+    return index >= groups && node(static_cast<std::uint32_t>(index - groups)).op == Op::matmul;
+  }
   int depth_of(int kernel) const {
     const auto index = static_cast<std::size_t>(kernel);
     if (index < grouping_.groups.size()) return grouping_.groups[index].depth;
@@ -304,6 +310,36 @@ bool reads_in_place(const Grouping& grouping, const Providers& providers, Device
   Dim begin = offset;  // of the first element
   for (std::size_t i = 0; i < strides.size(); ++i) begin = begin - index[i] * strides[i];
   return packed || providers.reads(node, device, shape, begin, strides);
+}
+
+const Node* chosen_matrices(const Grouping& grouping, const Providers& providers, Device device, const Node& node,
+                            const Tensor& operand) {
+  constexpr int rank = 3;  // one batch axis
+  if (node.op != Op::matmul || type_of(operand).shape.rank() != rank) return nullptr;
+  Tensor base = operand;
+  std::array<std::size_t, rank> axis{0, 1, 2};  // of the gather, of each of the operand
+  for (; base.node()->op == Op::permute; base = base.node()->input(0))
+    for (std::size_t& each : axis) each = base.node()->attributes<Permute>().axes[each];
+  const Node& gather = *base.node();
+  if (gather.op != Op::gather || axis[0] != 0) return nullptr;
+  const Placement& placement = grouping.nodes[grouping.number(gather)];
+  if (placement.role != Role::grouped || placement.realized) return nullptr;
+  const Node &table = *gather.input(0).node(), &index = *gather.input(1).node();
+  const auto lies_in_order = [&](const Node& value) {
+    return !value.layout && grouping.layouts[grouping.number(value)].is_contiguous();
+  };
+  const Placement& source = grouping.nodes[grouping.number(table)];
+  const Dim count = table.type.shape[0];
+  const bool has_memory = source.role != Role::inlined && (source.role == Role::leaf || source.realized);
+  if (!has_memory || !lies_in_order(table) || !lies_in_order(index) || index.type.shape.rank() != 1 ||
+      index.type.dtype != DType::i64 || !count.is_constant() || count.constant() < 1)
+    return nullptr;
+  const std::vector<Dim> of_table = contiguous_strides(table.type.shape);
+  std::vector<Dim> strides;
+  for (const std::size_t each : axis) strides.push_back(of_table[each]);
+  const bool reads =
+      providers.reads_chosen(node, device) && providers.reads(node, device, type_of(operand).shape, Dim(0), strides);
+  return reads ? &gather : nullptr;
 }
 
 void realize(const Graph& graph, Grouping& grouping, Device device, bool borders) {

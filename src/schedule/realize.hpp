@@ -17,6 +17,11 @@ bool is_slow(const Node& node);
 // Whether whoever does `node` reads an operand well as a view of `base`, which has memory.
 bool reads_in_place(const Grouping& grouping, const Providers& providers, Device device, const Node& node,
                     const Tensor& operand, const Tensor& base);
+// The gather, along axis 0 of a table that has memory, of which an operand of a product is a permutation that leaves
+// axis 0 where it is: the product may read the matrices in the table, by the gather's index. Null where nobody does
+// that, or not well.
+const Node* chosen_matrices(const Grouping& grouping, const Providers& providers, Device device, const Node& node,
+                            const Tensor& operand);
 // Grouped values that somebody outside their kernel reads get memory, unless it takes less, in bytes (score.hpp), to
 // compute them again there: from what is in memory, most of which the reader often loads anyway, and from reductions
 // and slow values, which then get memory instead. Never done twice: reductions, and what is slow.

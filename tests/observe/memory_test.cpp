@@ -1,5 +1,5 @@
 // The memory that models of examples/models take, forward and in a training step: as much as was planned, and no more
-// than eager execution takes, but for those that are listed.
+// than eager execution takes.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -18,23 +18,8 @@ using namespace weft;
 namespace {
 
 // A compiled call takes no more than an eager one, but for a hundredth: results of some KiB have memory from the first
-// step on, and gaps between temporaries are not always as large as a library's workspace. Where it takes more:
-struct Above {
-  const char* what;
-  double most;
-};
-constexpr Above above[] = {
-    // Experts' weights are gathered before the product that reads them begins, and one such value is more than the
-    // result, in which it then has no place.
-    {"mixtral, training", 1.03},
-    {"mixtral, forward", 1.48},
-    // The gradient of the logits lies beside them: a second kernel reads the logits' last rows.
-    {"lstm, training", 1.19}};
-double most_of_eager(const std::string& what) {
-  for (const Above& each : above)
-    if (what == each.what) return each.most;
-  return 1.01;
-}
+// step on, and gaps between temporaries are not always as large as a library's workspace.
+constexpr double most_of_eager = 1.01;
 
 // The most that a call takes beside what was there before, once it has been made a few times.
 template <class Call>
@@ -66,7 +51,7 @@ void check_memory(const char* name, const char* what, Make make, A&... argument)
                 << ", eager " << static_cast<double>(most_eager) / 1048576);
   CHECK(all >= 0.95 * static_cast<double>(most));
   CHECK(all <= 1.05 * static_cast<double>(most));
-  CHECK(static_cast<double>(most) <= most_of_eager(about) * static_cast<double>(most_eager));
+  CHECK(static_cast<double>(most) <= most_of_eager * static_cast<double>(most_eager));
 }
 
 struct Checker {

@@ -6,6 +6,7 @@
 namespace weft::runtime::cblas {
 
 std::shared_ptr<const Product> Product::make(const Library& library, const Contraction& contraction) {
+  if (contraction.a_is_chosen() || contraction.b_is_chosen()) return nullptr;
   std::optional<ProductTiles> tiles = ProductTiles::make(contraction);
   if (!tiles || tiles->copies || (tiles->dtype != DType::f32 && tiles->dtype != DType::f64)) return nullptr;
   const std::shared_ptr<Product> product(new Product(library, *std::move(tiles)));

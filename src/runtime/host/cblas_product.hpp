@@ -15,8 +15,8 @@ namespace cblas {
 // One product. Several threads may run it at once.
 class Product {
  public:
-  // Of f32 or f64. Null where sizes are not known or beyond 32 bits, or where the library can't read an operand or
-  // write the result where it lies.
+  // Of f32 or f64. Null where sizes are not known or beyond 32 bits, where matrices are chosen, or where the
+  // library can't read an operand or write the result where it lies.
   static std::shared_ptr<const Product> make(const Library& library, const Contraction& contraction);
   void run(const void* a, const void* b, void* c) const;
 

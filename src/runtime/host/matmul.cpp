@@ -19,6 +19,7 @@ struct Matrix {
   const std::byte* data = nullptr;
   Int row, column;  // strides
   std::span<const Int> batch;
+  Matmul::Chosen chosen = {};
   Int packed_step = 0;  // of a packed operand, whose matrices lie one after the other: its distance from item to item
 
   void transpose() { std::swap(row, column); }
@@ -30,7 +31,9 @@ Int offset_of(Int item, std::span<const Int> sizes, std::span<const Int> strides
   return offset;
 }
 Int offset_of(Int item, std::span<const Int> sizes, const Matrix& operand) {
-  return operand.packed_step ? item * operand.packed_step : offset_of(item, sizes, operand.batch);
+  if (operand.packed_step) return item * operand.packed_step;
+  if (operand.chosen.numbers) return operand.chosen[item] * operand.batch[0];
+  return offset_of(item, sizes, operand.batch);
 }
 
 // How the tiles of one shape are cut: tall, since neighbours in a row of tiles share the packed left operand; the
@@ -89,8 +92,8 @@ struct ProductPlan {
 };
 
 ProductPlan::ProductPlan(const Matmul& product)
-    : left{nullptr, product.a_row, product.a_column, product.a_batch},
-      right{nullptr, product.b_row, product.b_column, product.b_batch},
+    : left{nullptr, product.a_row, product.a_column, product.a_batch, product.a_chosen},
+      right{nullptr, product.b_row, product.b_column, product.b_batch, product.b_chosen},
       rows(product.m),
       columns(product.n),
       depth(product.k),
@@ -130,11 +133,11 @@ template <class T>
 void pack(Matrix& operand, Int rows, Int columns, const Matmul& product, Int batch_count, std::byte* memory) {
   T* to = reinterpret_cast<T*>(memory);
   for (Int item = 0; item < batch_count; ++item) {
-    const T* from = reinterpret_cast<const T*>(operand.data) + offset_of(item, product.batch, operand.batch);
+    const T* from = reinterpret_cast<const T*>(operand.data) + offset_of(item, product.batch, operand);
     for (Int i = 0; i < rows; ++i)
       for (Int j = 0; j < columns; ++j) *to++ = from[i * operand.row + j * operand.column];
   }
-  operand = {memory, columns, 1, {}, std::max<Int>(rows * columns, 1)};
+  operand = {memory, columns, 1, {}, {}, std::max<Int>(rows * columns, 1)};
 }
 
 struct Task {

@@ -4,6 +4,7 @@
 // stride along neither axis is packed first. The memory that packing takes is the caller's, who has it before anything
 // is written.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -22,6 +23,16 @@ struct Matmul {
   std::span<const std::int64_t> batch;                      // sizes of the batch axes
   std::span<const std::int64_t> a_batch, b_batch, c_batch;  // and their strides
   bool is_wide = false, has_bias = false;                   // as in a Contraction, on a device alone
+  // Which matrix of an operand each item of the one batch axis multiplies; null: its own. Numbers beyond the last are
+  // the last, those below 0 are 0.
+  struct Chosen {
+    const std::int64_t* numbers = nullptr;
+    std::int64_t matrices = 0;  // how many there are
+    std::int64_t operator[](std::int64_t item) const {
+      return std::clamp<std::int64_t>(numbers[item], 0, matrices - 1);
+    }
+  };
+  Chosen a_chosen = {}, b_chosen = {};
 };
 
 // The bytes of workspace with which a product runs on as many threads as a parallel loop has now.

@@ -40,7 +40,7 @@ class Product {
 
 }  // namespace onednn
 
-// Buffers: a, b, the bias if there is one, c.
+// Buffers: a, b, the bias if there is one, what is chosen of a and of b if it is, c.
 class OneDnnProduct final : public Runnable {
  public:
   OneDnnProduct(std::shared_ptr<const onednn::Product> product, const Contraction& contraction, NumberTable& numbers)
@@ -49,7 +49,7 @@ class OneDnnProduct final : public Runnable {
   std::size_t workspace(std::span<const std::int64_t>) const override { return product_->workspace(); }
   void run(const StepCall& call) const override {
     const ProductNumbers::Operands at = numbers_.first(call.pointers, call.numbers);
-    product_->run(numbers_.product(call.numbers), {at.a, at.b, at.bias, at.c}, call.workspace);
+    product_->run(numbers_.product(call.numbers, at), {at.a, at.b, at.bias, at.c}, call.workspace);
   }
 
  private:

@@ -25,6 +25,11 @@ ProductTiles::Int ProductTiles::Operand::at(const std::vector<Int>& sizes, Int i
   return position;
 }
 
+ProductTiles::Int ProductTiles::Operand::at(const std::vector<Int>& sizes, Int item, Int i, Int j,
+                                            const Matmul::Chosen& chosen) const {
+  return chosen.numbers ? i * row + j * column + chosen[item] * batch[0] : at(sizes, item, i, j);
+}
+
 bool ProductTiles::reads(const Shape& shape, std::span<const Dim> strides) {
   for (std::size_t i = 0; i < strides.size(); ++i)
     if (!strides[i].is_constant() || !shape[static_cast<int>(i)].is_constant()) return false;
@@ -100,6 +105,7 @@ void ProductTiles::run(const Matmul& now, const Operands& operands, std::span<st
     const std::byte *a, *b, *bias;
     std::byte *c, *space;
     std::size_t scratch;
+    const Matmul::Chosen &a_chosen, &b_chosen;
     Int down, across, element, result_element;
     void (*work)(void* context, const Tile& tile);
     void* context;
@@ -110,6 +116,8 @@ void ProductTiles::run(const Matmul& now, const Operands& operands, std::span<st
          copies ? workspace.data() : static_cast<std::byte*>(operands.result),
          workspace.data() + result_bytes(),
          scratch,
+         swapped ? now.b_chosen : now.a_chosen,
+         swapped ? now.a_chosen : now.b_chosen,
          count_of(m, rows),
          count_of(n, columns),
          storage_bytes(info(dtype), Int{1}),
@@ -129,8 +137,8 @@ void ProductTiles::run(const Matmul& now, const Operands& operands, std::span<st
                     across = index % loop.across, i = down * it.rows, j = across * it.columns;
           loop.work(loop.context, {down + 1 == loop.down ? it.last_rows() : it.rows,
                                    across + 1 == loop.across ? it.last_columns() : it.columns,
-                                   loop.a + loop.element * it.a.at(it.batch, item, i, 0),
-                                   loop.b + loop.element * it.b.at(it.batch, item, 0, j),
+                                   loop.a + loop.element * it.a.at(it.batch, item, i, 0, loop.a_chosen),
+                                   loop.b + loop.element * it.b.at(it.batch, item, 0, j, loop.b_chosen),
                                    loop.bias ? loop.bias + loop.element * j : nullptr,
                                    loop.c + loop.result_element * it.c.at(it.batch, item, i, j), space});
         });

@@ -20,6 +20,7 @@ class ProductTiles {
     Int row = 0, column = 0;
     std::vector<Int> batch;
     Int at(const std::vector<Int>& sizes, Int item, Int i, Int j) const;
+    Int at(const std::vector<Int>& sizes, Int item, Int i, Int j, const Matmul::Chosen& chosen) const;
     // Size-1 axes have arbitrary strides; libraries want consistent ones.
     void settle(Int height, Int width) {
       if (height == 1) row = std::max(width * column, Int{1});
@@ -53,8 +54,8 @@ class ProductTiles {
   Int last_columns() const { return (n - 1) % columns + 1; }
   // Bytes, where each thread wants `scratch` of them: a multiple of 64.
   std::size_t workspace(std::size_t scratch) const;
-  // Calls `work` for each tile, in a parallel loop. `now` says where the result lies, which may not have been known
-  // before.
+  // Calls `work` for each tile, in a parallel loop. `now` says what was not known before: where the result lies, and
+  // which matrices are chosen.
   struct Operands {
     const void *left, *right, *bias;  // the last may be null
     void* result;

@@ -47,7 +47,7 @@ std::size_t HostProduct::workspace(std::span<const std::int64_t> numbers) const 
 }
 void HostProduct::run(const StepCall& call) const {
   const ProductNumbers::Operands at = product_.first(call.pointers, call.numbers);
-  matmul(product_.product(call.numbers), at.a, at.b, at.c, call.workspace);
+  matmul(product_.product(call.numbers, at), at.a, at.b, at.c, call.workspace);
 }
 
 void HostScatter::run(const StepCall& call) const {
