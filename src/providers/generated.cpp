@@ -49,6 +49,8 @@ class StoredKernel final : public Payload {
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     return launched_.prepare(preparation);
   }
+  std::string stored_as() const override { return stored_kernel; }
+  void write(runtime::FieldWriter& to, const runtime::EntryPoint&) const override { to(launched_); }
 
  private:
   KernelLaunches launched_;

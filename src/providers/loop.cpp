@@ -43,6 +43,11 @@ class StoredLoop final : public Payload {
     for (runtime::Plan& body : bodies) body.functions = preparation.functions;
     return runnable(op_, loop_, bodies, preparation.numbers);
   }
+  std::string stored_as() const override { return "loop"; }
+  void write(runtime::FieldWriter& to, const runtime::EntryPoint&) const override {
+    to(op_, loop_, cost_.bytes, cost_.operations);
+    for (const runtime::Plan& body : bodies_) runtime::write_plan(to, body);
+  }
 
  private:
   Op op_{};

@@ -173,6 +173,11 @@ void give_back(Scratch* scratch) noexcept {
     background::let_jobs_begin();
 }
 
+Scratch& innermost_scratch() {
+  const ScratchStack& stack = scratch_stack();
+  return *stack.all[stack.depth - 1];
+}
+
 FunctionModes::FunctionModes(const Function* function) {
   if (function->options.autocast) autocast_.emplace(*function->options.autocast, function->loc);
 }

@@ -86,6 +86,8 @@ struct alignas(cache_lines) Scratch {
 // Nested calls of a thread take one each. Throws Error where there are too many.
 Scratch* take_scratch(const Function& function, Loc loc);
 void give_back(Scratch* scratch) noexcept;
+// Of the innermost call of this thread, which there is.
+Scratch& innermost_scratch();
 
 struct CallContext {
   Function& function;

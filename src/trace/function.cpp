@@ -9,6 +9,7 @@
 namespace weft::detail {
 
 std::string title(const Function& function) {
+  if (!function.name.empty()) return function.name;
   std::string where = to_string(function.loc);
   return "compile" + (where.empty() ? "" : " at " + where);
 }

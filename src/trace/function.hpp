@@ -36,11 +36,16 @@ class Readers {
   ThreadSlots<Count> counts_;
 };
 
+struct CallContext;
+
 struct Function {
   std::atomic<std::uint32_t> references{1};
   CompileOptions options;  // the backend is that of `chosen`
   ChosenBackend chosen;
   Loc loc;
+  std::string name;  // of a function of a package, which is neither traced nor compiled; empty: it is of compile()
+  // Of such a one: throws why nothing that the package holds fits a call.
+  std::function<void(const CallContext&)> refuse;
   const std::uint64_t eager_id = new_id();  // of all specializations beyond the recompile limit, which run eagerly
 
   std::atomic<const Snapshot*> current{nullptr};
@@ -71,7 +76,7 @@ struct Function {
   void publish(std::vector<std::shared_ptr<const Specialization>> list);
 };
 
-// "compile at file:line", as it is named to people.
+// "compile at file:line", as it is named to people; of a function of a package its name.
 std::string title(const Function& function);
 // With the passes of a set (trace/registry.hpp).
 FunctionOptions options_of(const Function& function, std::uint64_t passes);

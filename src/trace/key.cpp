@@ -13,12 +13,6 @@
 namespace weft::detail {
 namespace {
 
-std::uint64_t frozen_bit(bool frozen) { return static_cast<std::uint64_t>(frozen) << 14; }
-std::uint64_t meta_word(const Type& type, bool frozen) {
-  return static_cast<std::uint64_t>(type.dtype) | static_cast<std::uint64_t>(type.shape.rank()) << 8 |
-         static_cast<std::uint64_t>(type.weak) << 12 | 1ull << 13 | frozen_bit(frozen) |
-         static_cast<std::uint64_t>(type.device.type) << 16 | static_cast<std::uint64_t>(type.device.index) << 24;
-}
 [[noreturn]] void refuse_traced(const CallSignature& signature, const LeafList& arguments, const Leaf& leaf, Loc loc) {
   const Tensor& value = leaf.tensor();
   fail("compile", loc, argument_names(signature, arguments)[static_cast<std::size_t>(&leaf - arguments.leaves.begin())],
@@ -40,6 +34,12 @@ std::uint64_t autocast_number() {
 }
 
 }  // namespace
+
+std::uint64_t meta_word(const Type& type, bool frozen) {
+  return static_cast<std::uint64_t>(type.dtype) | static_cast<std::uint64_t>(type.shape.rank()) << 8 |
+         static_cast<std::uint64_t>(type.weak) << 12 | 1ull << 13 | frozen_bit(frozen) |
+         static_cast<std::uint64_t>(type.device.type) << 16 | static_cast<std::uint64_t>(type.device.index) << 24;
+}
 
 const char* autocast_text(std::uint64_t first) {
   const std::uint64_t number = first >> autocast_place;

@@ -44,6 +44,8 @@ inline int rank_of(std::uint64_t meta) { return static_cast<int>(meta >> 8 & 0xf
 inline bool is_weak(std::uint64_t meta) { return meta >> 12 & 1; }
 inline bool is_defined(std::uint64_t meta) { return meta >> 13 & 1; }
 inline bool is_frozen(std::uint64_t meta) { return meta >> 14 & 1; }
+constexpr std::uint64_t frozen_bit(bool frozen) { return static_cast<std::uint64_t>(frozen) << 14; }
+std::uint64_t meta_word(const Type& type, bool frozen);  // of one that is defined
 constexpr std::uint64_t differentiated_bit = 1U << 15;
 inline bool is_differentiated(std::uint64_t meta) { return meta & differentiated_bit; }
 inline DType dtype_in(std::uint64_t meta) { return static_cast<DType>(meta & 0xff); }

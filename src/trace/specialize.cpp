@@ -221,6 +221,7 @@ void add_joining(CallContext call) {
 
 const Specialization* specialize(CallContext call) {
   Function& function = call.function;
+  if (function.refuse) function.refuse(call);
   std::unique_lock lock(function.mutex);
   if (const Specialization* found = function.find(call.scratch.words)) return found;
   if (is_joining(call)) return nullptr;

@@ -1,0 +1,292 @@
+// Packages: compiled functions in one file, which a program loads and calls without a C++ compiler, without a cache and
+// without the functions' code.
+//   package("mlp.weft", "forward", forward, model, x);                        // where it was compiled
+//   const Package loaded = load_package("mlp.weft");                          // where it is to run
+//   const auto forward = loaded.function<Tensor(const Mlp&, const Tensor&)>("forward");
+//   Tensor y = forward(model, x);
+// In: compiled functions and example arguments; there, the types of the function. Out: a file; there, something to
+// call. Invariant: every call is held against what the package holds, as a compiled function's guards are, and one that
+// does not fit is an Error that says what came and what the package holds.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "weft/compile.hpp"
+
+namespace weft {
+
+namespace runtime {
+struct PackageLeaf;
+}
+class Package;
+
+// The name of a function in a package, and the line that gives it.
+struct EntryName {
+  // A literal or a std::string, whose text lives until the call ends.
+  template <class T>
+  requires std::convertible_to<const T&, std::string_view> EntryName(const T& name, Loc line = Loc::current())
+      : text(name), loc(line) {}
+  std::string_view text;  // the name
+  Loc loc;                // the line, for messages
+};
+
+namespace detail {
+
+// What a function's arguments and result are made of, a line each: `argument 0 (in.weight): Param`.
+class TypeLines {
+ public:
+  void argument(int position);
+  void result();
+  void line(TypeKind kind, std::size_t repeat);
+  void number(NumberKind kind, std::size_t size);
+  void same_as_around();  // a type inside itself
+  // Goes to a part, by its name or its position; without a name of any position that is below 0.
+  void enter(const MemberName* name, int position);
+  void leave();
+
+  std::vector<std::string> lines;
+
+ private:
+  void add(const std::string& what);
+  std::string whole_;
+  std::vector<std::string> path_;
+};
+template <class T, class... Open>
+void list_types(TypeLines& to) {
+  constexpr TypeKind kind = type_kind<T>();
+  if constexpr ((std::is_same_v<T, Open> || ...)) {
+    to.same_as_around();
+  } else if constexpr (kind == TypeKind::number) {
+    to.number(number_kind<T>(), sizeof(T));
+  } else {
+    to.line(kind, Description<T>::value.repeat);
+    [&]<class... Child>(TypeList<Child...>) {
+      int position = kind == TypeKind::list || kind == TypeKind::array ? -1 : 0;
+      const MemberName* name = nullptr;
+      if constexpr (kind == TypeKind::structure) name = members<T>::names;
+      ((to.enter(name, position++), name = name ? name + 1 : name, list_types<Child, T, Open...>(to), to.leave()), ...);
+    }(child_types<T>());
+  }
+}
+template <class R, class... P>
+TypeLines types_of_call() {
+  TypeLines lines;
+  int position = 0;
+  ((lines.argument(position++), list_types<Value<P>>(lines)), ...);
+  lines.result();
+  if constexpr (!std::is_void_v<R>) list_types<R>(lines);
+  return lines;
+}
+
+// The leaves of a result as the package holds them, in order. Each throws where the next leaf is another.
+class ResultReader {
+ public:
+  ResultReader(const runtime::PackageLeaf* begin, const runtime::PackageLeaf* end) : next_(begin), end_(end) {}
+  bool tensor();  // of a Param: whether it is frozen
+  void numbers(void* to, std::size_t bytes);
+  std::string text();
+  bool presence();
+  std::size_t length(std::size_t packed);  // of a list; `packed`: bytes of an element, where they are numbers; else 0
+  bool at_end() const { return next_ == end_; }
+
+ private:
+  const runtime::PackageLeaf& take();
+  const runtime::PackageLeaf *next_, *end_;
+};
+template <class T>
+consteval bool can_be_restored() {
+  constexpr TypeKind kind = type_kind<T>();
+  return kind != TypeKind::map && kind != TypeKind::pointer && kind != TypeKind::polymorphic &&
+         kind != TypeKind::variant && std::is_default_constructible_v<T>;
+}
+// Makes of a new object what the function gave when it was packaged, but for the tensors, which stay undefined.
+template <class T>
+void restore(T& value, ResultReader& from) {
+  constexpr TypeKind kind = type_kind<T>();
+  static_assert(
+      can_be_restored<T>(),
+      "weft: what a function of a package returns is made of tensors, numbers, text, vector, array, optional, "
+      "tuple, and structs of those that can be made without arguments");
+  if constexpr (kind == TypeKind::param) {
+    value.frozen = from.tensor();
+  } else if constexpr (kind <= TypeKind::index) {
+    (void)from.tensor();
+  } else if constexpr (kind == TypeKind::number) {
+    from.numbers(&value, sizeof value);
+  } else if constexpr (kind == TypeKind::text) {
+    value = from.text();
+  } else if constexpr (kind == TypeKind::optional) {
+    if (from.presence()) restore(value.emplace(), from);
+  } else if constexpr (kind == TypeKind::list || kind == TypeKind::array) {
+    using Element = std::remove_cvref_t<decltype(*std::begin(value))>;
+    if constexpr (kind == TypeKind::list) value.resize(from.length(packs<Element> ? sizeof(Element) : 0));
+    if constexpr (packs<Element>)
+      from.numbers(std::data(value), std::size(value) * sizeof(Element));
+    else
+      for (auto& element : value) restore(element, from);
+  } else if constexpr (kind == TypeKind::tuple) {
+    [&]<int... index>(std::integer_sequence<int, index...>) { (restore(get<index>(value), from), ...); }
+    (std::make_integer_sequence<int, std::tuple_size<T>::value>());
+  } else if constexpr (kind == TypeKind::structure) {
+    members<T>::visit(value, [&](auto&... member) { (restore(member, from), ...); });
+  }
+}
+// Null for void.
+using MakeResult = std::shared_ptr<void> (*)(ResultReader& from);
+
+struct PackageState;
+struct PackageDraft;
+// Adds the innermost call of this thread, whose result is there too.
+void add_call(PackageDraft& to, EntryName name, const Function& function, const CallSignature& signature,
+              TypeLines types);
+FunctionHandle package_function(const std::shared_ptr<const PackageState>& package, const std::string& name,
+                                const CallSignature& signature, const TypeLines& types, const Access* accesses,
+                                MakeResult make, Loc loc);
+// Finds what the package holds for the call's arguments. Throws Error where it holds nothing.
+void begin_package_call(Call& call, const Function& function, Loc loc);
+
+template <class R, class... P, class F>
+void add_to_package(PackageDraft& to, EntryName name, const FunctionHandle& function, const F& f,
+                    std::remove_reference_t<P>&... argument) {
+  auto body = [&](Tracer& tracer) { trace_body<R, P...>(f, tracer, TracedArgument<P>(argument)...); };
+  TraceBody erased = [](void* context, Tracer& tracer) { (*static_cast<decltype(body)*>(context))(tracer); };
+  const FunctionModes modes(function.get());
+  Call call(function.get(), SignatureOfCall<R, P...>::value, erased, &body, name.loc);
+  (call.argument(argument, access<P>), ...);
+  const void* prototype = call.prepare();
+  call.make_kernels();
+  const auto add = [&] {
+    add_call(to, name, *function.get(), SignatureOfCall<R, P...>::value, types_of_call<R, P...>());
+  };
+  if constexpr (std::is_void_v<R>) {
+    add();
+  } else {
+    R result = clone(*static_cast<const R*>(prototype));
+    call.result(result);
+    add();
+  }
+}
+
+}  // namespace detail
+
+// A function that a package holds: called as the one that was packaged. Copies share it.
+template <class Signature>
+class PackageFunction;
+template <class R, class... P>
+class PackageFunction<R(P...)> {
+  static_assert(detail::check_types<P...>() && detail::check_result<R>());
+
+ public:
+  // Runs it. Throws Error where the package holds nothing for these arguments, where it is called inside a compiled
+  // function or a differentiation level, and as the function's own checks do. State is as before the call then.
+  R operator()(P... argument, Loc loc = Loc::current()) const {
+    detail::Call call(function_.get(), detail::SignatureOfCall<R, P...>::value, nullptr, nullptr, loc);
+    (call.argument(argument, detail::access<P>), ...);
+    detail::begin_package_call(call, *function_.get(), loc);
+    if constexpr (std::is_void_v<R>) {
+      call.run();
+    } else {
+      R result = detail::clone(*static_cast<const R*>(call.prototype()));
+      call.result(result);
+      call.run();
+      return result;
+    }
+  }
+
+ private:
+  friend class Package;
+  explicit PackageFunction(detail::FunctionHandle function) : function_(std::move(function)) {}
+  static detail::FunctionHandle find(const std::shared_ptr<const detail::PackageState>& package,
+                                     const std::string& name, Loc loc) {
+    constexpr Access accesses[] = {detail::access<P>..., Access::input};
+    detail::MakeResult make = nullptr;
+    if constexpr (!std::is_void_v<R>)
+      make = [](detail::ResultReader& from) -> std::shared_ptr<void> {
+        auto made = std::make_shared<R>();
+        detail::restore(*made, from);
+        return made;
+      };
+    return detail::package_function(package, name, detail::SignatureOfCall<R, P...>::value,
+                                    detail::types_of_call<R, P...>(), accesses, make, loc);
+  }
+  using Access = detail::Access;
+  detail::FunctionHandle function_;
+};
+
+// What load_package() has read. Copies share it; functions that it gave stay when it goes.
+class Package {
+ public:
+  // The function of this name. `Signature` is that of the function that was packaged, with what was bound to it as its
+  // first parameters: Tensor(const Model&, const Tensor&). Throws Error where the package has no function of the name,
+  // or its types are others: the message says what both are.
+  template <class Signature>
+  PackageFunction<Signature> function(const std::string& name, Loc loc = Loc::current()) const {
+    using Function = PackageFunction<Signature>;
+    return Function(Function::find(state_, name, loc));
+  }
+  std::vector<std::string> names() const;  // of its functions, in the order in which they were added
+  // For people: a paragraph for each kind of arguments that each function was compiled for.
+  std::string describe() const;
+
+ private:
+  friend Package load_package(const std::string& path, Loc loc);
+  explicit Package(std::shared_ptr<const detail::PackageState> state) : state_(std::move(state)) {}
+  std::shared_ptr<const detail::PackageState> state_;
+};
+
+// Reads a package, and makes all that it holds ready to run. Nothing is traced or compiled, then or later. Throws Error
+// where the file can't be read or is damaged, was made by another version of Weft or for another processor, or needs a
+// library that is not here.
+Package load_package(const std::string& path, Loc loc = Loc::current());
+
+// Several functions, or one for several kinds of arguments, for one file.
+class PackageWriter {
+ public:
+  PackageWriter();  // of an empty package
+  // Adds f under this name, compiled for these arguments, without running it. Added again under its name for other
+  // arguments, it serves both: sizes may vary as f's CompileOptions and mark_dynamic say. Throws as a call of f does,
+  // and Error where the package has another function of this name, or f needs the program's own code when it runs: it
+  // calls the host, or reads values.
+  template <class F, class R, class... T, class... First, class... P, class... A>
+  void add(EntryName name, const Compiled<F, R, Bound<T...>, detail::TypeList<First...>, detail::TypeList<P...>>& f,
+           A&&... argument) {
+    f.bound().apply([&](T&... bound) {
+      [&](P... given) {
+        detail::add_to_package<R, First..., P...>(*draft_, name, f.function(), f.plain(), bound..., given...);
+      }(std::forward<A>(argument)...);
+    });
+  }
+  // Of a generic callable: the arguments' types are the call's.
+  template <class F, class... T, class... A>
+  void add(EntryName name, const Compiled<F, void, Bound<T...>, void, void>& f, A&&... argument) {
+    using R = std::remove_cvref_t<decltype(std::declval<F&>()(std::declval<T&>()..., std::declval<Plain<A>>()...))>;
+    f.bound().apply([&](T&... bound) {
+      detail::add_to_package<R, T&..., Plain<A>...>(*draft_, name, f.function(), f.plain(), bound..., argument...);
+    });
+  }
+  // Writes the file. It appears at once or not at all: where the disk is full, a file of the name stays as it was.
+  void write(const std::string& path, Loc loc = Loc::current()) const;
+
+ private:
+  template <class A>  // what is moved and const is only read
+  using Plain = std::conditional_t<std::is_lvalue_reference_v<A> || std::is_const_v<A>, A&, A>;
+  std::shared_ptr<detail::PackageDraft> draft_;
+};
+
+// One compiled function, for these arguments, as a package: PackageWriter's add and write.
+template <class... T, class... A>
+void package(const std::string& path, EntryName name, const Compiled<T...>& f, A&&... argument) {
+  PackageWriter writer;
+  writer.add(name, f, std::forward<A>(argument)...);
+  writer.write(path, name.loc);
+}
+
+// Other callables are refused. The comment is a part of what the compiler says.
+template <detail::NotCompiled F, class... A>
+void package(const std::string&, EntryName, F&&, A&&...) = delete;  // weft: package takes a compiled function: wrap it
+                                                                    // in weft::compile
+template <class... A>
+void package(const std::string&, EntryName, const detail::Refused&, A&&...);  // compile() has given its sentence
+
+}  // namespace weft

@@ -1,0 +1,253 @@
+// Loading. In: the bytes of a package; a signature. Out: a compiled function whose specializations come from the file:
+// a call finds one by its guards and runs the plan, as any call does (trace/call.cpp), and is refused where it finds
+// none.
+#include <algorithm>
+#include <cstring>
+
+#include "base/fail.hpp"
+#include "io/file.hpp"
+#include "package/leaves.hpp"
+#include "pipeline.hpp"
+#include "providers/provider.hpp"
+#include "record/record.hpp"
+#include "trace/call_context.hpp"
+#include "trace/names.hpp"
+
+namespace weft {
+
+namespace detail {
+
+struct PackageState {
+  std::string name;  // of the file, without its folders
+  runtime::PackageFile file;
+  std::vector<std::vector<std::shared_ptr<const Executable>>> executables;  // by entry: of each specialization
+};
+
+namespace {
+
+Source source_of(const runtime::PackageSource& source) {
+  using Kind = runtime::PackageSource::Kind;
+  switch (source.kind) {
+    case Kind::output: return {Source::Kind::computed, source.index};
+    case Kind::argument: return {Source::Kind::argument, source.index};
+    case Kind::undefined: break;
+  }
+  return {};
+}
+
+Shape shape_of(const std::vector<Dim>& sizes) { return {sizes.data(), static_cast<int>(sizes.size())}; }
+
+// The words of a call that fits, and which of them count.
+Guards guards_of(const runtime::PackageSpecialization& from, const CallSignature& signature) {
+  Guards guards;
+  for (const auto& [lower, upper] : from.symbols) guards.symbols.push_back({{}, lower, upper});
+  const auto add = [&](std::uint64_t word, std::uint64_t mask = ~0ULL) {
+    guards.words.push_back(word);
+    guards.mask.push_back(mask);
+  };
+  // Passes and autocast of this process make nothing of what is compiled already.
+  add(reinterpret_cast<std::uint64_t>(&signature), (1ULL << address_bits) - 1);
+  for (const runtime::PackageLeaf& leaf : from.arguments) {
+    using Kind = runtime::PackageLeaf::Kind;
+    switch (leaf.kind) {
+      case Kind::count: add(leaf.count); break;
+      case Kind::number:
+      case Kind::list: {
+        if (leaf.kind == Kind::list) add(leaf.bytes.size());
+        for (std::size_t at = 0; at < leaf.bytes.size(); at += sizeof(std::uint64_t)) {
+          std::uint64_t word = 0;
+          std::memcpy(&word, leaf.bytes.data() + at, std::min(sizeof word, leaf.bytes.size() - at));
+          add(word);
+        }
+        break;
+      }
+      case Kind::tensor: {
+        if (!leaf.defined) {
+          add(frozen_bit(leaf.frozen));
+          break;
+        }
+        Type type{leaf.dtype, leaf.weak, leaf.device, shape_of(leaf.sizes)};
+        add(meta_word(type, leaf.frozen));
+        for (const Dim size : leaf.sizes) {
+          if (!size.is_constant()) {
+            guards.symbols[static_cast<std::size_t>(size.node()->number)].positions.push_back(guards.words.size());
+            add(0, 0);
+          } else {
+            add(size.word());
+          }
+        }
+      }
+    }
+  }
+  for (const runtime::PackageCondition& each : from.conditions)
+    guards.conditions.push_back({each.kind, each.left, each.right, each.holds});
+  return guards;
+}
+
+// What a package holds, as a call finds it. Memory of what the program takes by const reference holds no result.
+std::shared_ptr<Specialization> specialization_of(const runtime::PackageSpecialization& from,
+                                                  std::shared_ptr<const Executable> executable,
+                                                  const CallSignature& signature, const Access* accesses) {
+  auto made = std::make_shared<Specialization>(new_id());
+  made->guards = guards_of(from, signature);
+  made->symbolic = !from.symbols.empty();
+  Segment& segment = made->segments.emplace_back();
+  made->root.segment = &segment;
+  TraceResult& traced = segment.traced;
+  traced.inputs = from.inputs;
+  for (const runtime::PackageSource& each : from.results) traced.results.push_back(source_of(each));
+  for (const runtime::PackageState& each : from.states) traced.states.push_back({each.leaf, source_of(each.source)});
+  for (const runtime::PackageNumbers& each : from.numbers) traced.numbers.push_back({each.leaf, each.bytes});
+  traced.generator = source_of(from.generator);
+  segment.draws = traced.generator.kind != Source::Kind::undefined ||
+                  std::ranges::find(from.inputs, generator_leaf) != from.inputs.end();
+  auto kernels = std::make_unique<Kernels>();
+  kernels->executable = std::move(executable);
+  for (const runtime::PackageOutput& each : from.outputs) {
+    segment.output_types.push_back({each.dtype, each.weak, each.device, shape_of(each.sizes)});
+    const bool may_give = each.donor != no_leaf && accesses[from.arguments[each.donor].argument] != Access::input;
+    kernels->donors.push_back(may_give ? each.donor : no_leaf);
+  }
+  segment.made = std::move(kernels);
+  segment.kernels.store(segment.made.get(), std::memory_order_release);
+  return made;
+}
+
+[[noreturn]] void refuse_derivative(const Function& function, Loc loc) {
+  fail(title(function), loc,
+       "is called where an argument is differentiated, and a package holds no derivative: differentiate in the "
+       "function that is packaged");
+}
+
+// Why nothing that the package holds fits: of several kinds of arguments, what the nearest one differs in.
+void refuse_call(const runtime::PackageEntry& entry, const CallContext& call) {
+  if (call.scratch.differentiated) refuse_derivative(call.function, call.loc);
+  std::vector<runtime::GivenLeaf> given;
+  for (const Leaf& leaf : call.scratch.arguments.leaves) given.push_back(given_leaf(leaf));
+  std::string nearest;
+  std::size_t furthest = 0;
+  for (const runtime::PackageSpecialization& each : entry.specializations) {
+    std::size_t leaf = 0;
+    std::string why = mismatch(each, given, leaf);
+    if (nearest.empty() || leaf > furthest) nearest = std::move(why), furthest = leaf;
+  }
+  const std::size_t count = entry.specializations.size();
+  fail(title(call.function), call.loc,
+       count > 1
+           ? concat_text("fits none of the ", count, " kinds of arguments that the package holds; of the nearest, ")
+           : std::string(),
+       nearest);
+}
+
+}  // namespace
+
+const runtime::PackageLeaf& ResultReader::take() {
+  if (at_end()) throw runtime::Malformed();
+  return *next_++;
+}
+bool ResultReader::tensor() {
+  const runtime::PackageLeaf& leaf = take();
+  if (leaf.kind != runtime::PackageLeaf::Kind::tensor) throw runtime::Malformed();
+  return leaf.frozen;
+}
+void ResultReader::numbers(void* to, std::size_t bytes) {
+  const runtime::PackageLeaf& leaf = take();
+  if (leaf.bytes.size() != bytes) throw runtime::Malformed();
+  if (bytes) std::memcpy(to, leaf.bytes.data(), bytes);
+}
+std::string ResultReader::text() { return take().bytes; }
+bool ResultReader::presence() { return take().count != 0; }
+std::size_t ResultReader::length(std::size_t packed) {
+  const std::uint64_t count = take().count;
+  const std::size_t most = packed == 0 ? static_cast<std::size_t>(end_ - next_)
+                           : at_end()  ? 0
+                                       : next_->bytes.size() / packed;
+  if (count > most) throw runtime::Malformed();
+  return static_cast<std::size_t>(count);
+}
+
+FunctionHandle package_function(const std::shared_ptr<const PackageState>& package, const std::string& name,
+                                const CallSignature& signature, const TypeLines& types, const Access* accesses,
+                                MakeResult make, Loc loc) {
+  const std::string whole = concat_text(name, " of ", package->name);
+  const auto& entries = package->file.entries;
+  const auto entry = std::ranges::find(entries, name, &runtime::PackageEntry::name);
+  if (entry == entries.end()) {
+    std::vector<std::string> names;
+    for (const runtime::PackageEntry& each : entries) names.push_back(each.name);
+    fail("load_package", loc, package->name, " has no function \"", name, "\"; it has ",
+         names.empty() ? "none" : few_of(names));
+  }
+  if (entry->types != types.lines)
+    fail("load_package", loc, whole, " has other types than it is asked for by: ",
+         first_difference(entry->types, types.lines, "the package", "the program"));
+  const auto require_written = [&](const runtime::PackageLeaf& leaf) {
+    if (accesses[leaf.argument] != Access::state)
+      fail("load_package", loc, whole, " changes ", leaf.name, ": take argument ", leaf.argument,
+           " by a reference that is not const");
+  };
+  CompileOptions options;
+  options.check = Check::never;
+  options.cache_size = static_cast<int>(std::max<std::size_t>(entry->specializations.size(), 1));
+  FunctionHandle handle(make_function(options, loc));
+  Function& function = *handle.get();
+  function.name = whole;
+  function.refuse = [package, &entry = *entry](const CallContext& call) { refuse_call(entry, call); };
+  const auto& executables = package->executables[static_cast<std::size_t>(entry - entries.begin())];
+  for (std::size_t i = 0; i < entry->specializations.size(); ++i) {
+    const runtime::PackageSpecialization& each = entry->specializations[i];
+    for (const runtime::PackageState& state : each.states) require_written(each.arguments[state.leaf]);
+    for (const runtime::PackageNumbers& numbers : each.numbers) require_written(each.arguments[numbers.leaf]);
+    auto made = specialization_of(each, executables[i], signature, accesses);
+    try {
+      ResultReader from(each.result.data(), each.result.data() + each.result.size());
+      if (make) made->segments.front().traced.prototype = make(from);
+      if (!from.at_end()) throw runtime::Malformed();
+    } catch (const runtime::Malformed&) {
+      fail("load_package", loc, whole, " is damaged: its result is not of its types");
+    }
+    function.add(std::move(made));
+  }
+  return handle;
+}
+
+void begin_package_call(Call& call, const Function& function, Loc loc) {
+  if (recorder().trace())
+    fail(title(function), loc,
+         "is called inside a compiled function, whose trace can't see into a package: call it "
+         "outside of it");
+  if (!call.begin()) refuse_derivative(function, loc);
+}
+
+}  // namespace detail
+
+std::vector<std::string> Package::names() const {
+  std::vector<std::string> names;
+  for (const runtime::PackageEntry& entry : state_->file.entries) names.push_back(entry.name);
+  return names;
+}
+std::string Package::describe() const { return to_text(state_->file); }
+
+Package load_package(const std::string& path, Loc loc) {
+  const std::shared_ptr<const io::MappedFile> file = io::MappedFile::open("load_package", path.c_str(), loc);
+  auto state = std::make_shared<detail::PackageState>();
+  state->name = path.substr(path.rfind('/') + 1);
+  try {
+    const std::span<const std::uint8_t> bytes = file->bytes();
+    state->file =
+        runtime::read_package({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, providers::read_step);
+  } catch (const runtime::PackageRefusal& refusal) {
+    fail("load_package", loc, path, " ", refusal.why);
+  }
+  for (runtime::PackageEntry& entry : state->file.entries) {
+    auto& list = state->executables.emplace_back();
+    for (runtime::PackageSpecialization& each : entry.specializations) {
+      auto executable = std::make_shared<Executable>();
+      executable->plan = std::move(each.plan);
+      list.push_back(std::move(executable));
+    }
+  }
+  return Package(std::move(state));
+}
+
+}  // namespace weft

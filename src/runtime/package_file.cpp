@@ -1,0 +1,348 @@
+#include "runtime/package_file.hpp"
+
+#include <algorithm>
+
+#include "base/fail.hpp"
+#include "base/member_count.hpp"
+#include "runtime/host/abi.hpp"
+#include "runtime/host/isa.hpp"
+#include "runtime/host/library.hpp"
+#include "weft/version.hpp"
+
+namespace weft::runtime {
+
+namespace {
+
+// The file: magic, the format's number and a line's end; fields; the digest of all before it.
+constexpr std::string_view magic = "weft package ";
+// Raise it where what is written changes: a field here, in a plan or in a step.
+constexpr std::string_view format = "1\n";
+constexpr std::size_t digest_size = 2 * sizeof(std::uint64_t);
+
+static_assert(lists_all<PackageSymbol> && lists_all<PackageCondition> && lists_all<PackageSource> &&
+                  lists_all<PackageState> && lists_all<PackageNumbers>,
+              "a struct's fields() leave out a member");
+// A device is two fields, a digest too; plans are written apart.
+static_assert(member_count<PackageLeaf> == 12 && member_count<PackageOutput> == 5 &&
+                  member_count<PackageLibrary> == 3 && member_count<PackageSpecialization> == 12 &&
+                  member_count<PackageEntry> == 3 && member_count<PackageFile> == 3,
+              "a member was added: list it, then count it here");
+
+#if defined(__x86_64__)
+constexpr std::string_view architecture = "x86-64";
+#elif defined(__aarch64__)
+constexpr std::string_view architecture = "arm64";
+#else
+constexpr std::string_view architecture = "another";
+#endif
+
+// Names a step that nobody here can make.
+struct NoStep {
+  std::string name;
+};
+
+template <class... Parts>
+[[noreturn]] void refuse(const Parts&... parts) {
+  throw PackageRefusal{concat_text(parts...)};
+}
+
+void put(std::string& to, std::uint64_t number) { to.append(reinterpret_cast<const char*>(&number), sizeof number); }
+
+// ---- what was read is held against itself
+// -----------------------------------------------------------------------------
+
+void require(bool condition) {
+  if (!condition) throw Malformed();
+}
+
+bool names_symbols_below(Dim dim, std::size_t count) {
+  return !dims::any_atom(dim, [&](const DimNode& atom) {
+    return atom.kind == DimKind::symbol && (atom.number < 0 || static_cast<std::size_t>(atom.number) >= count);
+  });
+}
+
+// The number of the symbol that a leaf's size is; -1: it is a number.
+int symbol_of(Dim size) {
+  if (size.is_constant()) return -1;
+  require(size.node()->kind == DimKind::symbol);
+  return size.node()->number;
+}
+
+void check(const PackageLeaf& leaf) {
+  require(leaf.kind <= PackageLeaf::Kind::count && leaf.device.type <= Device::Type::cuda);
+  require(leaf.sizes.size() <= static_cast<std::size_t>(max_rank) && (leaf.defined || leaf.sizes.empty()));
+  require(leaf.kind != PackageLeaf::Kind::number || leaf.bytes.size() <= sizeof(std::uint64_t));
+}
+
+void check(const PackageSpecialization& all, std::size_t libraries) {
+  const std::size_t symbols = all.symbols.size(), leaves = all.arguments.size();
+  std::vector<bool> found(symbols);
+  for (const PackageLeaf& leaf : all.arguments) {
+    check(leaf);
+    for (const Dim size : leaf.sizes) {
+      const int symbol = symbol_of(size);
+      require(symbol < 0 ? size.is_constant() && size.constant() >= 0 : names_symbols_below(size, symbols));
+      if (symbol >= 0) found[static_cast<std::size_t>(symbol)] = true;
+    }
+  }
+  require(std::ranges::find(found, false) == found.end());
+  for (const PackageCondition& condition : all.conditions)
+    require(condition.kind <= DimCondition::Kind::less && names_symbols_below(condition.left, symbols) &&
+            names_symbols_below(condition.right, symbols));
+  const auto is_tensor = [&](std::uint32_t leaf) {
+    return leaf < leaves && all.arguments[leaf].kind == PackageLeaf::Kind::tensor;
+  };
+  const auto is_defined = [&](std::uint32_t leaf) { return is_tensor(leaf) && all.arguments[leaf].defined; };
+  require(all.inputs.size() == static_cast<std::size_t>(all.plan.argument_count) &&
+          all.outputs.size() == static_cast<std::size_t>(all.plan.result_count) &&
+          static_cast<std::size_t>(all.plan.symbol_count) <= symbols);
+  for (const std::uint32_t leaf : all.inputs)
+    require(leaf == PackageSpecialization::generator_state || is_defined(leaf));
+  for (const PackageOutput& output : all.outputs) {
+    require(output.device.type <= Device::Type::cuda && output.sizes.size() <= static_cast<std::size_t>(max_rank));
+    require(output.donor == PackageOutput::no_leaf || is_defined(output.donor));
+    for (const Dim size : output.sizes) require(names_symbols_below(size, symbols));
+  }
+  const auto require_source = [&](const PackageSource& source) {
+    using Kind = PackageSource::Kind;
+    require(source.kind == Kind::undefined || (source.kind == Kind::output && source.index < all.outputs.size()) ||
+            (source.kind == Kind::argument && is_tensor(source.index)));
+  };
+  for (const PackageLeaf& leaf : all.result) check(leaf);
+  require(static_cast<std::size_t>(std::ranges::count(all.result, PackageLeaf::Kind::tensor, &PackageLeaf::kind)) ==
+          all.results.size());
+  for (const PackageSource& source : all.results) require_source(source);
+  for (const PackageState& state : all.states) {
+    require(is_tensor(state.leaf));
+    require_source(state.source);
+  }
+  require_source(all.generator);
+  for (const PackageNumbers& numbers : all.numbers) {
+    require(numbers.leaf < leaves);
+    const PackageLeaf& leaf = all.arguments[numbers.leaf];
+    require(leaf.kind == PackageLeaf::Kind::number || leaf.kind == PackageLeaf::Kind::list);
+    require(leaf.bytes.size() == numbers.bytes.size());
+  }
+  require(all.library == PackageSpecialization::no_library || all.library < libraries);
+}
+
+PackageFile read_fields(FieldReader& from, const StepReader& read_step) {
+  PackageFile package;
+  package.isa = from.take<std::string>();
+  from(package.libraries);
+  for (auto entries = from.take<std::uint32_t>(); entries > 0; --entries) {
+    PackageEntry& entry = package.entries.emplace_back();
+    from(entry.name, entry.types);
+    for (auto left = from.take<std::uint32_t>(); left > 0; --left) {
+      PackageSpecialization& made = entry.specializations.emplace_back();
+      from(made);
+      made.plan = read_plan(from, read_step);
+      check(made, package.libraries.size());
+    }
+  }
+  require(from.at_end());
+  return package;
+}
+
+// ---- texts
+// ------------------------------------------------------------------------------------------------------------
+
+std::string text_of(Device device) {
+  return device.type == Device::Type::cpu ? "cpu" : concat_text("cuda:", static_cast<int>(device.index));
+}
+std::string condition_text(const PackageCondition& condition) {
+  const char* relation = condition.kind == DimCondition::Kind::equal ? (condition.holds ? " == " : " != ")
+                                                                     : (condition.holds ? " < " : " >= ");
+  return dims::to_string(condition.left) + relation + dims::to_string(condition.right);
+}
+std::string tensor_text(DType dtype, const std::vector<Dim>& sizes) {
+  std::string text = concat_text(info(dtype).name, "[");
+  for (std::size_t axis = 0; axis < sizes.size(); ++axis) text += (axis ? "," : "") + dims::to_string(sizes[axis]);
+  return text + "]";
+}
+std::string leaf_text(const PackageLeaf& leaf) {
+  if (leaf.kind != PackageLeaf::Kind::tensor) return leaf.text;
+  if (!leaf.defined) return "undefined";
+  std::string text = tensor_text(leaf.dtype, leaf.sizes);
+  if (leaf.weak) text += " number";
+  if (leaf.frozen) text += " frozen";
+  if (leaf.device.type != Device::Type::cpu) text += " on " + text_of(leaf.device);
+  return text;
+}
+std::string size_name(const PackageLeaf& leaf, std::size_t axis) {
+  return concat_text(leaf.name, ": size of dimension ", axis);
+}
+
+// What of a tensor differs besides its sizes; empty where nothing does.
+std::string tensor_mismatch(const PackageLeaf& held, const GivenLeaf& given) {
+  const auto differ = [&](const char* what, const auto& is, const auto& was) {
+    return concat_text(held.name, what, " is ", is, ", the package holds ", was);
+  };
+  const auto state = [](bool defined) { return defined ? "defined" : "undefined"; };
+  const auto frozen = [](bool frozen) { return frozen ? "frozen" : "not frozen"; };
+  const auto weak = [](bool weak) { return weak ? "a number (weak)" : "a tensor"; };
+  if (held.defined != given.defined) return differ("", state(given.defined), state(held.defined));
+  if (held.frozen != given.frozen) return differ("", frozen(given.frozen), frozen(held.frozen));
+  if (!held.defined) return {};
+  if (held.dtype != given.dtype) return differ(": dtype", info(given.dtype).name, info(held.dtype).name);
+  if (held.sizes.size() != given.sizes.size())
+    return differ(": number of dimensions", given.sizes.size(), held.sizes.size());
+  if (held.device != given.device) return differ(": device", text_of(given.device), text_of(held.device));
+  if (held.weak != given.weak) return differ("", weak(given.weak), weak(held.weak));
+  return {};
+}
+
+}  // namespace
+
+std::string write_package(const PackageFile& package, std::string& refusal) {
+  FieldWriter to;
+  to(std::string(version()), std::string(architecture), kernel_abi, std::string(name(host_isa())), package.libraries);
+  to(static_cast<std::uint32_t>(package.entries.size()));
+  for (const PackageEntry& entry : package.entries) {
+    to(entry.name, entry.types, static_cast<std::uint32_t>(entry.specializations.size()));
+    for (const PackageSpecialization& made : entry.specializations) {
+      to(made);
+      write_plan(to, made.plan);
+    }
+  }
+  refusal = to.refusal();
+  std::string bytes = concat_text(magic, format) + to.bytes();
+  const Digest content = digest(bytes);
+  put(bytes, content.low);
+  put(bytes, content.high);
+  return bytes;
+}
+
+PackageFile read_package(std::string_view bytes, const StepReader& read_step) {
+  if (!bytes.starts_with(magic)) refuse("is no package of Weft");
+  bytes.remove_prefix(magic.size());
+  if (const std::string_view found = bytes.substr(0, bytes.find('\n') + 1); found != format)
+    refuse("has another format than the one that this version of Weft, ", version(), ", reads");
+  bytes = {bytes.data() - magic.size(), bytes.size() + magic.size()};
+  const std::string_view body = bytes.substr(0, bytes.size() - std::min(bytes.size(), digest_size));
+  std::string end;
+  const Digest content = digest(body);
+  put(end, content.low);
+  put(end, content.high);
+  if (bytes.substr(body.size()) != end) refuse("was cut off or damaged: its digest is not that of its bytes");
+  FieldReader from(body.substr(std::min(body.size(), magic.size() + format.size())));
+  try {
+    const auto made_by = from.take<std::string>(), for_machine = from.take<std::string>();
+    const int abi = from.take<int>();
+    if (made_by != version()) refuse("was made by version ", made_by, " of Weft, this is ", version());
+    if (for_machine != architecture) refuse("was made for ", for_machine, ", this machine is ", architecture);
+    if (abi != kernel_abi) refuse("has kernels of another version");
+    PackageFile package = read_fields(from, [&](const std::string& name, FieldReader& fields) {
+      auto step = read_step(name, fields);
+      if (!step) throw NoStep{name};
+      return step;
+    });
+    constexpr Isa isas[] = {Isa::baseline, Isa::avx2, Isa::avx512};
+    const auto* const isa = std::ranges::find(isas, std::string_view(package.isa), [](Isa each) { return name(each); });
+    require(isa != std::end(isas));
+    if (*isa > host_isa())
+      refuse("was made for the instruction set ", package.isa, ", this machine has ", name(host_isa()));
+    std::vector<std::shared_ptr<Library>> libraries;
+    for (const PackageLibrary& each : package.libraries)
+      libraries.push_back(Library::load(each.bytes, each.key, each.units));
+    for (PackageEntry& entry : package.entries)
+      for (PackageSpecialization& each : entry.specializations) {
+        if (each.library != PackageSpecialization::no_library) each.plan.functions = libraries[each.library];
+        prepare(each.plan);
+      }
+    return package;
+  } catch (const Malformed&) {
+    refuse("is damaged");
+  } catch (const NoStep& step) {
+    refuse("has a step, ", step.name, ", whose library is not on this machine");
+  } catch (const PackageRefusal&) {
+    throw;
+  } catch (const std::exception& error) {
+    refuse("can't be used: ", error.what());
+  }
+}
+
+std::string mismatch(const PackageSpecialization& held, const std::vector<GivenLeaf>& given, std::size_t& leaf) {
+  std::vector<std::int64_t> symbols(held.symbols.size(), -1);
+  std::vector<std::string> names(held.symbols.size());
+  for (leaf = 0; leaf < held.arguments.size() && leaf < given.size(); ++leaf) {
+    const PackageLeaf& was = held.arguments[leaf];
+    const GivenLeaf& is = given[leaf];
+    const bool equal = was.kind == PackageLeaf::Kind::count ? was.count == is.count : was.bytes == is.bytes;
+    if (was.kind != is.kind || (was.kind != PackageLeaf::Kind::tensor && !equal))
+      return concat_text(was.name, " is ", is.text, ", the package holds ", was.text);
+    if (was.kind != PackageLeaf::Kind::tensor) continue;
+    if (std::string found = tensor_mismatch(was, is); !found.empty()) return found;
+    for (std::size_t axis = 0; axis < was.sizes.size(); ++axis) {
+      const std::int64_t size = is.sizes[axis];
+      const int number = symbol_of(was.sizes[axis]);
+      if (number < 0) {
+        if (size == was.sizes[axis].constant()) continue;
+        return concat_text(size_name(was, axis), " is ", size, ", the package holds ", was.sizes[axis].constant());
+      }
+      const auto symbol = static_cast<std::size_t>(number);
+      const auto [lower, upper] = held.symbols[symbol];
+      if (size < lower || size > upper)
+        return concat_text(size_name(was, axis), " is ", size, ", the package holds sizes of at ",
+                           size < lower ? "least " : "most ", size < lower ? lower : upper);
+      if (symbols[symbol] < 0) {
+        symbols[symbol] = size;
+        names[symbol] = size_name(was, axis);
+      } else if (symbols[symbol] != size) {
+        return concat_text(size_name(was, axis), " is ", size, ", the package holds ", symbols[symbol],
+                           " there, as of ", names[symbol]);
+      }
+    }
+  }
+  if (held.arguments.size() != given.size()) return "the arguments have another number of parts than the package holds";
+  for (const PackageCondition& condition : held.conditions) {
+    const std::int64_t left = dims::evaluate(condition.left, symbols), right = dims::evaluate(condition.right, symbols);
+    if ((condition.kind == DimCondition::Kind::equal ? left == right : left < right) == condition.holds) continue;
+    std::string sizes;
+    for (std::size_t symbol = 0; symbol < symbols.size(); ++symbol) {
+      const auto is_it = [&](const DimNode& atom) {
+        return atom.kind == DimKind::symbol && static_cast<std::size_t>(atom.number) == symbol;
+      };
+      if (dims::any_atom(condition.left, is_it) || dims::any_atom(condition.right, is_it))
+        sizes += concat_text(sizes.empty() ? "" : ", ", "s", symbol, " = ", symbols[symbol], " (", names[symbol], ")");
+    }
+    return concat_text("the package holds sizes with ", condition_text(condition),
+                       condition.place.empty() ? "" : ", as decided ", condition.place, ", and the call has ", sizes);
+  }
+  return {};
+}
+
+std::string to_text(const PackageFile& package) {
+  std::string text;
+  for (const PackageEntry& entry : package.entries)
+    for (const PackageSpecialization& each : entry.specializations) {
+      text += entry.name + "\n";
+      for (const PackageLeaf& leaf : each.arguments) text += "  " + leaf.name + ": " + leaf_text(leaf) + "\n";
+      for (std::size_t i = 0; i < each.symbols.size(); ++i) {
+        const auto [lower, upper] = each.symbols[i];
+        text += concat_text("  s", i, " >= ", lower);
+        text += upper == INT64_MAX ? "\n" : concat_text(", <= ", upper, "\n");
+      }
+      for (const PackageCondition& condition : each.conditions) text += "  " + condition_text(condition) + "\n";
+      std::size_t next = 0;
+      for (const PackageLeaf& leaf : each.result) {
+        text += "  " + leaf.name + ": ";
+        if (leaf.kind != PackageLeaf::Kind::tensor) {
+          text += leaf.text + "\n";
+          continue;
+        }
+        const PackageSource& source = each.results[next++];
+        using Kind = PackageSource::Kind;
+        text += source.kind == Kind::undefined ? "undefined"
+                : source.kind == Kind::output
+                    ? tensor_text(each.outputs[source.index].dtype, each.outputs[source.index].sizes)
+                    : each.arguments[source.index].name;
+        text += "\n";
+      }
+      for (const PackageState& state : each.states) text += "  writes " + each.arguments[state.leaf].name + "\n";
+      for (const PackageNumbers& numbers : each.numbers) text += "  writes " + each.arguments[numbers.leaf].name + "\n";
+    }
+  return text;
+}
+
+}  // namespace weft::runtime

@@ -1,0 +1,160 @@
+// A package as data: compiled functions for programs that neither trace nor compile. In: plans, what guards them, by
+// names, and their kernels. Out: bytes, and the same read back, its plans ready to run. Nothing in it is an address or
+// depends on the process that made it. Who reads it needs no more than this folder and `base`.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dim_expression.hpp"
+#include "base/hash.hpp"
+#include "runtime/plan_file.hpp"
+
+namespace weft::runtime {
+
+// What a leaf of the arguments must be, or what a leaf of the result is.
+struct PackageLeaf {
+  enum class Kind : std::uint8_t {
+    tensor,  // Tensor, Param, Buffer, Scalar, Index
+    number,  // of 8 bytes at most
+    list,    // of numbers side by side, or the characters of a text
+    count,   // a container's length, whether an optional has a value, which alternative a variant has
+  };
+  Kind kind = Kind::tensor;
+  std::string name;            // `argument 0 (in.weight)`
+  std::uint16_t argument = 0;  // position
+  // Of a tensor.
+  bool defined = false, weak = false, frozen = false;
+  DType dtype = DType::f32;
+  Device device = {};
+  std::vector<Dim> sizes = {};  // each a number or a symbol of the specialization; of a result none
+  // Of what is no tensor.
+  std::string bytes = {};   // number, list: the value
+  std::uint64_t count = 0;  // count
+  std::string text = {};    // the value as people read it: `3`, `"gelu"`, `length 2`
+  static auto fields(auto& self) {
+    return std::tie(self.kind, self.name, self.argument, self.defined, self.weak, self.frozen, self.dtype,
+                    self.device.type, self.device.index, self.sizes, self.bytes, self.count, self.text);
+  }
+};
+
+// The range of a symbol: a size that a call supplies. Leaves with equal symbols have equal sizes there.
+struct PackageSymbol {
+  std::int64_t lower = 2, upper = INT64_MAX;
+  static auto fields(auto& self) { return std::tie(self.lower, self.upper); }
+};
+
+// What the symbols satisfy: `left` is equal to, or less than, `right`; or it is not.
+struct PackageCondition {
+  DimCondition::Kind kind = DimCondition::Kind::equal;
+  bool holds = true;
+  Dim left, right;
+  std::string place;  // where the function decided it: `model.cpp:12`; empty: unknown
+  static auto fields(auto& self) { return std::tie(self.kind, self.holds, self.left, self.right, self.place); }
+};
+
+// What the plan computes.
+struct PackageOutput {
+  DType dtype = DType::f32;
+  bool weak = false;
+  Device device = {};
+  std::vector<Dim> sizes;         // over the symbols
+  std::uint32_t donor = no_leaf;  // the leaf whose memory it may be written into, where nothing else sees that
+  static constexpr std::uint32_t no_leaf = UINT32_MAX;
+  static auto fields(auto& self) {
+    return std::tie(self.dtype, self.weak, self.device.type, self.device.index, self.sizes, self.donor);
+  }
+};
+
+// Where a tensor of the result, or of changed state, comes from.
+struct PackageSource {
+  enum class Kind : std::uint8_t { undefined, output, argument } kind = Kind::undefined;
+  std::uint32_t index = 0;  // output: which; argument: the leaf
+  static auto fields(auto& self) { return std::tie(self.kind, self.index); }
+};
+
+struct PackageState {
+  std::uint32_t leaf = 0;  // a tensor that the function changes
+  PackageSource source;
+  static auto fields(auto& self) { return std::tie(self.leaf, self.source); }
+};
+
+struct PackageNumbers {
+  std::uint32_t leaf = 0;  // a number, or a list of them, that the function changes
+  std::string bytes;       // to this
+  static auto fields(auto& self) { return std::tie(self.leaf, self.bytes); }
+};
+
+// A function, compiled for one kind of arguments.
+struct PackageSpecialization {
+  std::vector<PackageLeaf> arguments;
+  std::vector<PackageSymbol> symbols;
+  std::vector<PackageCondition> conditions;
+  std::vector<std::uint32_t> inputs;  // the leaf of each argument of the plan, or generator_state
+  std::vector<PackageOutput> outputs;
+  std::vector<PackageLeaf> result;     // its leaves
+  std::vector<PackageSource> results;  // of the tensors among them, in order
+  std::vector<PackageState> states;
+  std::vector<PackageNumbers> numbers;
+  PackageSource generator;    // the next state of the default generator; undefined: it stays
+  std::uint32_t library = 0;  // which of PackageFile::libraries the plan calls; no_library: none
+  Plan plan;                  // prepared, where it was read
+  static constexpr std::uint32_t no_library = UINT32_MAX, generator_state = UINT32_MAX;
+  static auto fields(auto& self) {
+    return std::tie(self.arguments, self.symbols, self.conditions, self.inputs, self.outputs, self.result, self.results,
+                    self.states, self.numbers, self.generator, self.library);
+  }
+};
+
+// A function by its name.
+struct PackageEntry {
+  std::string name;
+  std::vector<std::string> types;  // of its arguments and its result, a line each: `argument 0 (in.weight): Param`
+  std::vector<PackageSpecialization> specializations;
+};
+
+// The bytes of a shared object of kernels.
+struct PackageLibrary {
+  Digest key;
+  std::uint64_t units = 0;
+  std::string bytes;
+  static auto fields(auto& self) { return std::tie(self.key.low, self.key.high, self.units, self.bytes); }
+};
+
+struct PackageFile {
+  std::vector<PackageEntry> entries;
+  std::vector<PackageLibrary> libraries;
+  std::string isa;  // that the kernels are for; who writes leaves it empty
+};
+
+// The bytes of the file. `refusal`: why it can't be written; empty where it can.
+std::string write_package(const PackageFile& package, std::string& refusal);
+
+// Why bytes are no package that runs here. It goes on after the file's name: "was cut off or damaged".
+struct PackageRefusal {
+  std::string why;
+};
+// Plans are given their kernels and prepared. Every index of what it gives is within its range. Throws PackageRefusal.
+PackageFile read_package(std::string_view bytes, const StepReader& read_step);
+
+// What a call gives for a leaf.
+struct GivenLeaf {
+  PackageLeaf::Kind kind = PackageLeaf::Kind::tensor;
+  bool defined = false, weak = false, frozen = false;
+  DType dtype = DType::f32;
+  Device device = {};
+  std::vector<std::int64_t> sizes = {};
+  std::string_view bytes = {};
+  std::uint64_t count = 0;
+  std::string text = {};
+};
+// Why the leaves of a call do not fit: the first that does not, what it is, and what the package holds. Empty where
+// they fit. `leaf`: which one it is.
+std::string mismatch(const PackageSpecialization& held, const std::vector<GivenLeaf>& given, std::size_t& leaf);
+
+// The functions, what each is guarded by and what it gives, for people.
+std::string to_text(const PackageFile& package);
+
+}  // namespace weft::runtime

@@ -1,0 +1,246 @@
+// Functions that were packaged run in another process, which has no compiler and nothing cached, to the same bits.
+#include "weft/package.hpp"
+
+#include <cstdlib>
+
+#include "base/options.hpp"
+#include "examples/models/gpt2.hpp"
+#include "package/support.hpp"
+#include "runtime/host/jit.hpp"
+#include "tests/needs_compiler.hpp"
+
+using namespace package_test;
+using weft::test::a_compiler;
+using weft::test::needs;
+
+namespace {
+
+Tensor forward(const Mlp& model, const Tensor& x) { return softmax(model(x), -1); }
+
+Tensor train_step(Mlp& model, optim::Adam& opt, const Tensor& x, const Tensor& y) {
+  auto [loss, grads] = value_and_grad([&](const Mlp& m) { return nn::cross_entropy(m(x), y); }, model);
+  opt.update(model, grads);
+  return loss;
+}
+
+Tensor loss_of(const models::Gpt2& model, const Tensor& rows) {
+  const Tensor logits = model(slice(rows, 1, 0, -1));
+  return nn::cross_entropy(flatten(logits, 0, 1), flatten(slice(rows, 1, 1)));
+}
+// A step of the character model: batches and dropout are drawn, of generators.
+Tensor train_characters(models::Gpt2& model, optim::AdamW& opt, Generator& batches, const Tensor& text) {
+  const Tensor places = randint({4}, 0, 50, batches);
+  const Tensor rows = gather(text, unsqueeze(places, 1) + arange(9));
+  auto [loss, grads] = value_and_grad([&](const models::Gpt2& m) { return loss_of(m, rows); }, model);
+  nn::clip_grad_norm(grads, 1.0);
+  opt.update(model, grads);
+  return loss;
+}
+
+struct Several {
+  Tensor sum;
+  std::vector<Tensor> parts;
+  std::int64_t count = 0;
+  std::string name;
+  std::vector<float> weights;
+  std::optional<Tensor> absent, there;
+  std::pair<Tensor, Tensor> both;
+};
+struct Counter {
+  Buffer total = Buffer(zeros({3}));
+  std::int64_t calls = 0;
+};
+// Numbers, text and lists in the result; arguments in it; tensors and numbers in the state.
+Several several(Counter& counter, const Tensor& x) {
+  counter.total = Buffer(counter.total.tensor() + sum(x, 0));
+  counter.calls += 2;
+  return {sum(x), {x * 2, x}, 7, "seven", {1.5f, -2}, std::nullopt, exp(x), {x, counter.total.tensor() + 1}};
+}
+
+void no_result(Buffer& at, const Tensor& x) { at = Buffer(at.tensor() * x); }
+Tensor drawn(const Tensor& x) { return x + uniform({3}); }
+Tensor looped(const Tensor& x) {
+  return scan(
+      [](const Tensor& h, const Tensor& row) {
+        return tanh(h + row) * constant({1.f, 2.f, 3.f});
+      },
+      zeros({3}), x);
+}
+
+models::Gpt2Config small_gpt() {
+  return {.vocab_size = 19, .context = 8, .width = 16, .layers = 2, .heads = 2, .dropout = 0.1};
+}
+
+// What runs here and there.
+struct Way {
+  std::string folder;
+  bool there;
+  int calls = 2;
+};
+
+// Here: packages f for these arguments, calls it and writes down what it gives. There: loads it, and holds what it
+// gives against that.
+template <class R, class... P>
+void hold(const Way& way, const std::string& name, R (*f)(P...), const CompileOptions& options,
+          std::type_identity_t<P>... argument) {
+  CAPTURE(name);
+  const std::string file = way.folder + "/" + name + ".weft", results = way.folder + "/" + name + ".results";
+  const auto bits = [&](const auto& call) {
+    seed(11);
+    std::string text;
+    for (int i = 0; i < way.calls; ++i) {
+      if constexpr (std::is_void_v<R>)
+        call(argument...);
+      else
+        text += bits_of(call(argument...));
+      ((text += bits_of(argument)), ...);
+    }
+    return text;
+  };
+  if (way.there) {
+    const auto packaged = load_package(file).function<R(P...)>("the function");
+    const bool same = bits(packaged) == read(results);
+    CHECK(same);
+  } else {
+    const auto compiled = compile(f, options);
+    package(file, "the function", compiled, argument...);
+    write(results, bits(compiled));
+  }
+}
+
+void hold_all(const Way& way) {
+  seed(3);
+  Mlp mlp;
+  const Tensor x = normal({5, 6}), y = from_list<std::int64_t>({0, 2, 1, 1, 0}), rows = normal({4, 3});
+  hold(way, "mlp", forward, {}, mlp, x);
+  optim::Adam adam(mlp, {.lr = 1e-2});
+  hold(way, "mlp step", train_step, {}, mlp, adam, x, y);
+  const Tensor text = randint({80}, 0, 19);
+  models::Gpt2 gpt(small_gpt());
+  nn::eval(gpt);
+  hold(way, "gpt loss", loss_of, {.dynamic = true}, gpt, reshape(slice(text, 0, 0, 27), {3, 9}));
+  models::Gpt2 trained(small_gpt());
+  optim::AdamW adamw(trained, {.lr = 1e-3});
+  Generator batches(7);
+  hold(way, "gpt step", train_characters, {}, trained, adamw, batches, text);
+  Counter counter;  // whose number is compared: one call fits
+  hold({way.folder, way.there, 1}, "several", several, {}, counter, rows);
+  Buffer at(ones({4, 3}));
+  hold(way, "no result", no_result, {}, at, rows);
+  hold(way, "drawn", drawn, {}, rows);
+  hold(way, "looped", looped, {.dynamic = true}, rows);
+}
+
+}  // namespace
+
+TEST_CASE("what was packaged runs in a new process without a compiler or a cache, to the same bits" *
+          needs(a_compiler)) {
+  const Folder folder;
+  hold_all({folder.path, false});
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe"), empty = folder.file("empty");
+  const std::string command = "WEFT_PACKAGES='" + folder.path.string() + "' WEFT_CXX=/nowhere WEFT_CACHE_DIR='" +
+                              empty + "' '" + program + "' --no-intro --test-case='(there)*' > '" + folder.file("log") +
+                              "' 2>&1";
+  const int status = std::system(command.c_str());
+  INFO(read(folder.file("log")));
+  CHECK(status == 0);
+  CHECK(read(folder.file("log")).find(" 1 passed | 0 failed") != std::string::npos);
+}
+
+TEST_CASE("(there) each package gives what the function gave") {
+  const char* const folder = std::getenv("WEFT_PACKAGES");
+  if (!folder) return;
+  hold_all({folder, true});
+  CHECK(jit_counts().compiled == 0);
+  CHECK(jit_counts().from_disk == 0);
+}
+
+TEST_CASE("a plan that was found on disk is packaged as one that was made" * needs(a_compiler)) {
+  const Folder folder;
+  const std::string cache = std::exchange(options().cache_directory, folder.file("cache"));
+  const bool stored = std::exchange(options().stored_plans, true);
+  Mlp model;
+  const Tensor x = normal({5, 6}), rows = normal({4, 3});
+  for (const char* const file : {"made.weft", "found.weft"}) {
+    PackageWriter writer;
+    writer.add("forward", compile(forward), model, x);
+    writer.add("looped", compile(looped, {.dynamic = true}), rows);
+    writer.write(folder.file(file));
+  }
+  options().stored_plans = stored;
+  options().cache_directory = cache;
+  const bool same = read(folder.file("made.weft")) == read(folder.file("found.weft"));
+  CHECK(same);
+  const auto found = load_package(folder.file("found.weft")).function<Tensor(const Tensor&)>("looped");
+  CHECK(bits_of(found(rows)) == bits_of(looped(rows)));
+}
+
+TEST_CASE("a package of a function with a symbolic size serves all of its sizes" * needs(a_compiler)) {
+  const Folder folder;
+  Mlp model;
+  const auto f = compile(forward);
+  const Tensor example = normal({4, 6});
+  mark_dynamic(example, 0, 1, 9);
+  package(folder.file("f.weft"), "forward", f, model, example);
+  const auto g = load_package(folder.file("f.weft")).function<Tensor(const Mlp&, const Tensor&)>("forward");
+  for (const std::int64_t rows : {1, 3, 9}) {
+    const Tensor x = normal({rows, 6});
+    CHECK(bits_of(g(model, x)) == bits_of(f(model, x)));
+  }
+  CHECK(message_of([&] {
+          g(model, normal({10, 6}));
+        })
+            .starts_with(
+                "[forward of f.weft] argument 1: size of dimension 0 is 10, the package holds sizes of at most 9"));
+}
+
+TEST_CASE("one file holds several functions, and a function for several kinds of arguments" * needs(a_compiler)) {
+  const Folder folder;
+  Mlp model;
+  const Tensor few = normal({2, 6}), many = normal({7, 6});
+  const auto f = compile(forward, {.dynamic = false});
+  PackageWriter writer;
+  writer.add("forward", f, model, few);
+  writer.add("forward", f, model, many);
+  writer.add("forward", f, model, many);  // which it has
+  writer.add("double", compile([](auto&& x) { return x * 2; }), few);
+  writer.write(folder.file("both.weft"));
+  const Package both = load_package(folder.file("both.weft"));
+  CHECK(both.names() == std::vector<std::string>{"forward", "double"});
+  const auto g = both.function<Tensor(const Mlp&, const Tensor&)>("forward");
+  CHECK(bits_of(g(model, few)) == bits_of(f(model, few)));
+  CHECK(bits_of(g(model, many)) == bits_of(f(model, many)));
+  CHECK(bits_of(both.function<Tensor(Tensor)>("double")(few)) == bits_of(few * 2));
+  CHECK(message_of([&] {
+          g(model, normal({3, 6}));
+        })
+            .starts_with("[forward of both.weft] fits none of the 2 kinds of arguments that the package holds; of the "
+                         "nearest, argument 1: size of dimension 0 is 3, the package holds 2"));
+  const std::string text = both.describe();
+  CHECK(text.find("forward\n  argument 0 (in.weight): f32[") == 0);
+  CHECK(text.find("double\n  argument 0: f32[2,6]\n  the result: f32[2,6]\n") != std::string::npos);
+}
+
+TEST_CASE("what is bound is the first argument of a packaged function, and a model is its own" * needs(a_compiler)) {
+  const Folder folder;
+  Mlp model;
+  const Tensor x = normal({2, 6});
+  const auto f = compile(model);
+  package(folder.file("f.weft"), "model", f, x);
+  const Package loaded = load_package(folder.file("f.weft"));
+  CHECK(bits_of(loaded.function<Tensor(const Mlp&, const Tensor&)>("model")(model, x)) == bits_of(model(x)));
+  CHECK(bits_of(loaded.function<Tensor(Mlp&, const Tensor&)>("model")(model, x)) == bits_of(model(x)));
+}
+
+TEST_CASE("memory that the program takes by const reference is not written, though the function owned it" *
+          needs(a_compiler)) {
+  const Folder folder;
+  const auto f = compile([](Tensor x) { return x + 1; });
+  package(folder.file("f.weft"), "f", f, ones({1000}));
+  const Package loaded = load_package(folder.file("f.weft"));
+  Tensor x = ones({1000});
+  x.eval();
+  CHECK(loaded.function<Tensor(const Tensor&)>("f")(x)[0].item<float>() == 2);
+  CHECK(x[0].item<float>() == 1);
+  CHECK(loaded.function<Tensor(Tensor)>("f")(std::move(x))[0].item<float>() == 2);
+}

@@ -1,0 +1,215 @@
+// What packages refuse: a call that does not fit, a signature that does not, a function that can't be packaged, a file
+// that is none.
+#include <cstring>
+#include <random>
+
+#include "base/hash.hpp"
+#include "base/options.hpp"
+#include "package/support.hpp"
+#include "tests/needs_compiler.hpp"
+
+using namespace package_test;
+using weft::test::a_compiler;
+using weft::test::needs;
+
+namespace {
+
+struct Part {
+  Param w = Param(ones({3}));
+  std::int64_t times = 2;
+};
+struct Whole {
+  std::vector<Part> parts = std::vector<Part>(2);
+  std::string kind = "relu";
+};
+Tensor run(const Whole& whole, const Tensor& x) {
+  Tensor y = x;
+  for (const Part& part : whole.parts) y = y * part.w * static_cast<double>(part.times);
+  return whole.kind == "relu" ? relu(y) : y;
+}
+Tensor count(Whole& whole, const Tensor& x) {
+  whole.parts[1].times += 1;
+  return run(whole, x);
+}
+
+bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("a call that does not fit says which argument, what came and what the package holds" * needs(a_compiler)) {
+  const Folder folder;
+  Whole whole;
+  const Tensor x = ones({4, 3});
+  package(folder.file("f.weft"), "run", compile(run), whole, x);
+  const auto f = load_package(folder.file("f.weft")).function<Tensor(const Whole&, const Tensor&)>("run");
+  const auto says = [&](const Whole& whole, const Tensor& x, const char* text) {
+    const std::string message = message_of([&] { f(whole, x); });
+    CAPTURE(message);
+    CHECK(message.starts_with(std::string("[run of f.weft] ") + text + ", at refusals_test.cpp:"));
+  };
+  CHECK(bits_of(f(whole, x)) == bits_of(run(whole, x)));
+  says(whole, ones({5, 3}), "argument 1: size of dimension 0 is 5, the package holds 4");
+  says(whole, ones({4, 3, 1}), "argument 1: number of dimensions is 3, the package holds 2");
+  says(whole, cast(ones({4, 3}), DType::f64), "argument 1: dtype is f64, the package holds f32");
+  says(whole, Tensor(), "argument 1 is undefined, the package holds defined");
+  Whole other = whole;
+  other.parts[1].times = 3;
+  says(other, x, "argument 0 (parts.1.times) is 3, the package holds 2");
+  other = whole;
+  other.parts.emplace_back();
+  says(other, x, "argument 0 (parts) is length 3, the package holds length 2");
+  other = whole;
+  other.kind = "none";
+  says(other, x, "argument 0 (kind) is \"none\", the package holds \"relu\"");
+  other = whole;
+  other.parts[0].w.frozen = true;
+  says(other, x, "argument 0 (parts.0.w) is frozen, the package holds not frozen");
+  CHECK(has(message_of([&] { grad([&](const Tensor& x) { return sum(f(whole, x)); }, x).eval(); }),
+            "[run of f.weft] is called where an argument is differentiated"));
+  static const auto* const packaged = &f;
+  CHECK(has(
+      message_of([&] { compile([](const Whole& whole, const Tensor& x) { return (*packaged)(whole, x); })(whole, x); }),
+      "[run of f.weft] is called inside a compiled function"));
+  const Autocast autocast(DType::bf16);  // makes nothing of what is compiled
+  CHECK(bits_of(f(whole, x)) == bits_of(f(whole, x)));
+}
+
+TEST_CASE("sizes that were compared or must be equal are held" * needs(a_compiler)) {
+  const Folder folder;
+  const auto f = compile(
+      [](const Tensor& a, const Tensor& b) {
+        return a.size(0) < Dim(10) ? concat({a + b, a}, 0) : a - b;
+      },
+      {.dynamic = true});
+  package(folder.file("f.weft"), "f", f, ones({4}), ones({4}));
+  const auto g = load_package(folder.file("f.weft")).function<Tensor(const Tensor&, const Tensor&)>("f");
+  CHECK(bits_of(g(ones({7}), ones({7}))) == bits_of(f(ones({7}), ones({7}))));
+  CHECK(has(message_of([&] { g(ones({4}), ones({5})); }),
+            "argument 1: size of dimension 0 is 5, the package holds 4 there, as of argument 0: size of dimension 0"));
+  CHECK(has(message_of([&] { g(ones({12}), ones({12})); }),
+            "the package holds sizes with s0 < 10, as decided after refusals_test.cpp:"));
+}
+
+TEST_CASE("a signature of other types is refused, and a state that is taken as const" * needs(a_compiler)) {
+  const Folder folder;
+  Whole whole;
+  package(folder.file("f.weft"), "count", compile(count), whole, ones({3}));
+  const Package loaded = load_package(folder.file("f.weft"));
+  const auto says = [&](const auto& ask, const char* text) {
+    const std::string message = message_of(ask);
+    CAPTURE(message);
+    CHECK(message.starts_with(std::string("[load_package] ") + text));
+  };
+  says([&] { loaded.function<Tensor(Whole&)>("count"); },
+       "count of f.weft has other types than it is asked for by: the package has argument 1: Tensor; the program has "
+       "the "
+       "result: Tensor");
+  says([&] { loaded.function<Tensor(Whole&, const Scalar&)>("count"); },
+       "count of f.weft has other types than it is asked for by: the package has argument 1: Tensor; the program has "
+       "argument 1: Scalar");
+  says([&] { loaded.function<std::pair<Tensor, int>(Whole&, const Tensor&)>("count"); },
+       "count of f.weft has other types than it is asked for by: the package has the result: Tensor; the program has "
+       "the "
+       "result: tuple");
+  says([&] { loaded.function<Tensor(const Whole&, const Tensor&)>("count"); },
+       "count of f.weft changes argument 0 (parts.1.times): take argument 0 by a reference that is not const");
+  says([&] { loaded.function<Tensor(const Whole&)>("run"); }, "f.weft has no function \"run\"; it has count");
+}
+
+TEST_CASE("a function that needs the program's code is not packaged, nor another one under a name that is taken" *
+          needs(a_compiler)) {
+  const Folder folder;
+  const std::string file = folder.file("f.weft");
+  const Tensor x = ones({3});
+  const auto says = [&](const auto& f, const char* text) {
+    const std::string message = message_of([&] { package(file, "f", f, x); });
+    CAPTURE(message);
+    CHECK(message.starts_with(std::string("[package] \"f\" ") + text));
+    CHECK_FALSE(std::filesystem::exists(file));
+  };
+  says(compile([](const Tensor& x) { return sum(x).item<float>() > 2.f ? x + 1 : x; }), "reads a value at ");
+  says(compile([](const Tensor& x) { return x * sum(x).item<float>(); }), "reads a value at ");
+  says(compile([](const Tensor& x) {
+         print("x: {}", x);
+         return x + 1;
+       }),
+       "calls the program's code, which a package does not hold: ");
+  says(compile([](const Tensor& x) { return x + 1; }, {.backend = Backend::eager}),
+       "is not run by generated kernels: CompileOptions::backend of compile at ");
+  PackageWriter writer;
+  writer.add("f", compile([](const Tensor& x) { return x + 1; }), x);
+  const std::string message =
+      message_of([&] { writer.add("f", compile([](const Tensor& x, const Tensor& y) { return x + y; }), x, x); });
+  CHECK(has(
+      message,
+      "[package] \"f\" is in the package already, as a function of other types: it has the result: Tensor; this one "
+      "has argument 1: Tensor, at refusals_test.cpp:"));
+}
+
+TEST_CASE("a path that can't be written leaves the file that is there") {
+  const Folder folder;
+  const std::string folder_itself = folder.path;
+  CHECK(has(message_of([&] { PackageWriter().write(folder_itself); }), "is no regular file"));
+  CHECK(has(message_of([&] { PackageWriter().write(folder.file("none/f.weft")); }), "No such file"));
+  CHECK(has(message_of([&] { PackageWriter().write(""); }), "[package] the path is empty"));
+  CHECK(has(message_of([&] { load_package(folder.file("f.weft")); }), "[load_package] "));
+  PackageWriter().write(folder.file("empty.weft"));
+  CHECK(load_package(folder.file("empty.weft")).names().empty());
+}
+
+TEST_CASE("a file that was cut off, changed or is none is refused in a sentence" * needs(a_compiler)) {
+  const Folder folder;
+  const std::string file = folder.file("f.weft"), changed = folder.file("changed.weft");
+  Whole whole;
+  const Tensor example = ones({4, 3});
+  mark_dynamic(example, 0);
+  package(file, "run", compile(run), whole, example);
+  const std::string bytes = read(file);
+  const auto message = [&](std::string_view given) {
+    write(changed, given);
+    return message_of([&] { load_package(changed); });
+  };
+  CHECK(message(bytes) == "(nothing thrown)");
+  CHECK(has(message(""), "is no package of Weft"));
+  CHECK(has(message("something else"), "is no package of Weft"));
+  std::string next = bytes;
+  next[13] = '2';
+  CHECK(has(message(next), "has another format than the one that this version of Weft"));
+  std::mt19937_64 random(5);
+  const auto below = [&](std::size_t count) { return random() % count; };
+  for (int i = 0; i < 500; ++i) {
+    const std::string what = message(std::string_view(bytes).substr(0, below(bytes.size())));
+    REQUIRE(has(what, "[load_package] "));
+  }
+  for (int i = 0; i < 1000; ++i) {
+    std::string flipped = bytes;
+    flipped[below(bytes.size())] ^= static_cast<char>(1 << below(8));
+    REQUIRE(has(message(flipped), "[load_package] "));
+  }
+  // What only its author can make: another text under its own digest. It is a sentence, or loads; it is not run, and
+  // kernels stay what they are.
+  const std::size_t kernels = bytes.find(
+                        "\x7f"
+                        "ELF"),
+                    size = [&] {
+                      std::uint64_t count = 0;
+                      std::memcpy(&count, bytes.data() + kernels - sizeof count, sizeof count);
+                      return static_cast<std::size_t>(count);
+                    }();
+  REQUIRE(kernels != std::string::npos);
+  int loaded = 0;
+  for (int i = 0; i < 2000; ++i) {
+    std::string forged = bytes.substr(0, bytes.size() - 16);
+    for (std::size_t left = 1 + below(3); left > 0; --left) {
+      std::size_t at = below(forged.size() - size);
+      if (at >= kernels) at += size;
+      forged[at] = static_cast<char>(below(4) ? random() : forged[at] ^ 1);
+    }
+    const Digest own = digest(forged);
+    forged.append(reinterpret_cast<const char*>(&own.low), 8).append(reinterpret_cast<const char*>(&own.high), 8);
+    const std::string what = message(forged);
+    loaded += what == "(nothing thrown)";
+    REQUIRE((what == "(nothing thrown)" || has(what, "[load_package] ")));
+  }
+  MESSAGE(loaded << " of 2000 load");
+}
