@@ -10,6 +10,7 @@
 #include "runtime/cuda/blas.hpp"
 #include "runtime/cuda/device.hpp"
 #include "tests/cuda/support.hpp"
+#include "tests/runtime/support.hpp"
 #include "weft/weft.hpp"
 
 using namespace weft;
@@ -392,6 +393,30 @@ TEST_CASE("two threads call one function at once") {
   for (std::thread& thread : threads) thread.join();
   CHECK(same[0]);
   CHECK(same[1]);
+}
+
+TEST_CASE("products of several threads at once, which the library divides into kernels that add up parts") {
+  const test::KeepOptions keep;
+  auto f = compile([](const Tensor& a, const Tensor& b, const Tensor& c) { return matmul(a, b) - matmul(a, c); });
+  const Tensor b = there(sample({16384, 96}, 1)), c = there(sample({16384, 96}, 2));
+  for (const bool graphs : {false, true}) {
+    options().cuda_graphs = graphs;
+    constexpr std::size_t count = 4;
+    std::vector<Tensor> operands, expected;
+    std::vector<std::vector<Tensor>> made(count, std::vector<Tensor>(100));
+    for (std::size_t t = 0; t < count; ++t) {
+      operands.push_back(there(sample({64, 16384}, 3 + t)).eval());
+      expected.push_back(f(operands[t], b, c).eval());
+    }
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < count; ++t)
+      threads.emplace_back([&, t] {
+        for (Tensor& each : made[t]) each = f(operands[t], b, c).eval();
+      });
+    for (std::thread& thread : threads) thread.join();
+    for (std::size_t t = 0; t < count; ++t)
+      for (const Tensor& each : made[t]) CHECK(values(each) == values(expected[t]));
+  }
 }
 
 TEST_CASE("memory on a device knows the queue and the number of its last use") {

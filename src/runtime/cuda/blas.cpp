@@ -105,7 +105,7 @@ struct Kind {
 
 // What kernels are timed on: the memory of a run, whose result is written again afterwards.
 struct Trial {
-  const DeviceState& device;
+  DeviceState& device;
   const void *left, *right;
   void *result, *workspace;
   const Queue* queue;
@@ -235,8 +235,8 @@ struct Library {
     }
     const Fastest fastest = find_fastest(trial.device.device, found.size(), [&](std::size_t i) {
       choice.algorithm = found[i].algorithm;
-      return found[i].state == 0 &&
-             multiply(choice, kind, trial.left, trial.right, trial.result, trial.workspace, trial.queue) == 0;
+      return found[i].state == 0 && multiply(trial.device, choice, kind, trial.left, trial.right, trial.result,
+                                             trial.workspace, trial.queue) == 0;
     });
     choice.algorithm = found[fastest.place].algorithm;
     log(fastest.place + 1, " of ", found.size(), ", ", fastest.seconds * 1e6, " us; the first ",
@@ -252,8 +252,10 @@ struct Library {
   }
 
  public:
-  int multiply(const Choice& choice, Kind kind, const void* left, const void* right, void* result, void* workspace,
-               const Queue* queue) const {
+  // A product may be several kernels, which hand each other parts of sums in the workspace of all.
+  int multiply(DeviceState& device, const Choice& choice, Kind kind, const void* left, const void* right, void* result,
+               void* workspace, const Queue* queue) const {
+    const std::lock_guard lock(device.in_one_piece);
     const double one = 1, zero = 0;
     const float one_f32 = 1, zero_f32 = 0;
     const bool wide = kind.dtype == DType::f64;
@@ -396,8 +398,8 @@ void LibraryProduct::run(const void* a, const void* b, const void* bias, void* c
     const void* a_batch = static_cast<const std::byte*>(a) + bytes(a_at, element);
     const void* b_batch = static_cast<const std::byte*>(b) + bytes(b_at, element);
     void* c_batch = static_cast<std::byte*>(c) + bytes(c_at, result_element);
-    check_blas(library.multiply(choice, call.kind, r.swapped ? b_batch : a_batch, r.swapped ? a_batch : b_batch,
-                                c_batch, workspace, queue),
+    check_blas(library.multiply(call.device, choice, call.kind, r.swapped ? b_batch : a_batch,
+                                r.swapped ? a_batch : b_batch, c_batch, workspace, queue),
                "cublasLtMatmul");
   }
 }

@@ -259,7 +259,10 @@ class DeviceRecording final : public RecordedWork {
     } catch (const Error&) {  // the driver has failed, and the program is gone with it
     }
   }
-  void replay(Queue* queue) const override { check(driver().cuGraphLaunch(program_, queue->stream), "cuGraphLaunch"); }
+  void replay(Queue* queue) const override {
+    const std::lock_guard lock(use(device_).in_one_piece);
+    check(driver().cuGraphLaunch(program_, queue->stream), "cuGraphLaunch");
+  }
 
  private:
   Device device_;

@@ -26,6 +26,9 @@ struct DeviceState {
   // for the host.
   Pointer error_word = 0;
   volatile std::int32_t* error_on_host = nullptr;
+  // Held while work that uses memory which all calls share, such as a library's workspace, is put on the queue: between
+  // the kernels of one piece no other piece has its own.
+  std::mutex in_one_piece;
   // Work is recorded on streams of its own, so that what other threads queue meanwhile is not part of it.
   std::mutex mutex;  // of recording, and of throwing an error
   std::array<Queue, most_lanes> recorded;
