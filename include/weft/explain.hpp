@@ -45,6 +45,7 @@ struct Explanation {                 // what explain() tells of a compiled funct
     std::int64_t workspace = 0;       // what steps want beside their operands, where it finds no place in the block
     std::int64_t arguments = 0;       // state included
     std::int64_t constants = 0;       // which the compiled function keeps
+    std::int64_t offloaded = 0;       // page-locked, of the host, for temporaries of a device (offload.hpp)
     std::vector<std::int64_t> live;   // by step: of temporaries and results that hold a value then
     std::vector<std::string> steps;   // their names
     std::size_t peak = 0;             // the step where `live` is largest

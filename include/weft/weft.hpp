@@ -20,6 +20,7 @@
 #include "weft/loops.hpp"
 #include "weft/memory.hpp"
 #include "weft/nn.hpp"
+#include "weft/offload.hpp"
 #include "weft/ops.hpp"
 #include "weft/optim.hpp"
 #include "weft/polymorphic.hpp"

@@ -6,6 +6,7 @@
 #include "autograd/scan_plan.hpp"
 #include "base/fail.hpp"
 #include "ir/host_function.hpp"
+#include "ir/offload_mark.hpp"
 
 namespace weft {
 namespace {
@@ -113,6 +114,7 @@ class ScanDerivative {
         std::make_shared<const Graph>(make_graph(std::move(inputs), std::move(outputs), copier.effects)), attributes,
         types);
     const Tensor longer = record_region(Op::scan, operands, attributes, types, {std::move(body)}, body_.node().loc);
+    longer.node()->region |= body_.node().region & offload_mark;  // it takes the place of the loop
     if (given.empty()) {
       longer.node()->more->extends = body_.node().bodies()[0];
       if (!recorder().trace()) compute_by(body_.pullback().value, longer);

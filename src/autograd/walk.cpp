@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
+#include "ir/offload_mark.hpp"
 #include "record/computed_call.hpp"
 #include "record/evaluate.hpp"
 
@@ -88,7 +89,7 @@ InPlaceOf::InPlaceOf(const Node& node, Loc otherwise)
       autocast_(std::exchange(recorder().autocast, DType::f32)) {
   recorder().loc = node.loc.file ? node.loc : otherwise;
   recorder().scope = node.scope;
-  recorder().region = node.region;
+  recorder().region = region_of(node);
 }
 InPlaceOf::~InPlaceOf() {
   recorder().loc = loc_;

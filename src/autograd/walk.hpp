@@ -54,8 +54,8 @@ class LevelWalk {
   std::vector<unsigned char> depends_;  // by output
 };
 
-// Until the end of the block, what is recorded gets the location, the scope and the region of `node`, and nothing is
-// cast by autocast: a derivative is computed in the types of what it is of.
+// Until the end of the block, what is recorded gets the location, the scope and the region of `node`, but no mark of
+// offload(), and nothing is cast by autocast: a derivative is computed in the types of what it is of.
 class InPlaceOf {
  public:
   InPlaceOf(const Node& node, Loc otherwise);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
+#include "ir/offload_mark.hpp"
 #include "record/record_body.hpp"
 
 namespace weft {
@@ -19,10 +20,11 @@ class PlaceOf {
         scope_(recorder().scope),
         region_(recorder().region),
         autocast_(std::exchange(recorder().autocast, DType::f32)) {
+    recorder().region |= node.region & offload_mark;
     if (!node.loc.file) return;
     recorder().loc = node.loc;
     recorder().scope = node.scope;
-    recorder().region = node.region;
+    recorder().region = node.region | (region_ & offload_mark);
   }
   ~PlaceOf() {
     recorder().loc = loc_;

@@ -7,6 +7,7 @@
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
 #include "ir/builder.hpp"
+#include "ir/offload_mark.hpp"
 #include "pipeline.hpp"
 #include "runtime/cuda/device.hpp"
 #include "runtime/watch.hpp"
@@ -135,6 +136,7 @@ std::vector<Value> execute_call_on_device(const Node& node, std::span<const Type
   require_device(types[0].device, info(node.op).name, node.loc);
   std::vector<Tensor> inputs = inputs_for(operands, node.loc);
   const Tensor call = Builder::copy(node, inputs);
+  call.node()->region = region_of(*call.node());  // nothing is read much later here
   return run(graph_of(std::move(inputs), call, types.size()), types, operands);
 }
 

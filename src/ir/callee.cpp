@@ -4,6 +4,7 @@
 
 #include "base/fail.hpp"
 #include "ir/graph_copy.hpp"
+#include "ir/offload_mark.hpp"
 
 namespace weft {
 
@@ -39,7 +40,7 @@ std::vector<Tensor> apply_body(const Graph& body, std::span<const Tensor> argume
       made.scope = place.scope;
     }
     made.trace = place.trace;
-    if (!made.region) made.region = place.region;
+    made.region |= region_of(made) ? place.region & offload_mark : place.region;
     // Inside of a recomputation one of another call is another one.
     if (place.recomputation)
       made.recomputation =

@@ -4,6 +4,7 @@
 
 #include "base/member_count.hpp"
 #include "base/storage.hpp"
+#include "ir/offload_mark.hpp"
 
 namespace weft {
 
@@ -108,7 +109,8 @@ class GraphBytes {
     put(node.type);
     for (const Type& type : node.more_types()) put(type);
     put_known(interned_text(node.scope).c_str());
-    put_known(interned_text(node.region).c_str());
+    put_known(interned_text(region_of(node)).c_str());
+    put(is_offloaded(node));
     put_known(node.loc.file);
     put(node.loc.line);
     const AttributeType& attributes = node.attributes().type();

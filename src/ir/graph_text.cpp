@@ -7,6 +7,7 @@
 #include "base/storage.hpp"
 #include "ir/callee.hpp"
 #include "ir/graph.hpp"
+#include "ir/offload_mark.hpp"
 
 namespace weft {
 
@@ -32,6 +33,7 @@ std::string line(const Graph& graph, const Node& node) {
     text += (first ? "" : "; ") + attributes;
   text += ")";
   if (node.recomputation) text += " recomputation " + std::to_string(node.recomputation);
+  if (is_offloaded(node)) text += " offloaded";
   return text;
 }
 

@@ -9,6 +9,7 @@
 #include "base/text_reader.hpp"
 #include "ir/builder.hpp"
 #include "ir/composites.hpp"
+#include "ir/offload_mark.hpp"
 #include "ir/table.hpp"
 
 namespace weft {
@@ -209,6 +210,7 @@ class Parser final : TextReader {
     const Attributes held = attributes(attribute_type_of(row), types[0].dtype);
     expect(")");
     const std::uint32_t recomputation = accept(" recomputation ") ? number<std::uint32_t>("a recomputation") : 0;
+    const bool offloaded = accept(" offloaded");
     Loc loc;
     std::uint32_t scope = 0;
     comment(loc, &scope);
@@ -217,6 +219,7 @@ class Parser final : TextReader {
     Node& made = *value.node();
     made.scope = scope;
     made.recomputation = recomputation;
+    if (offloaded) made.region = offload_mark;
     set_more_results(made, std::span(types).subspan(1));
     if (made.op == Op::data && data_ < beside_.data.size()) share_contents(made, beside_.data[data_++]);
     if (made.op == Op::call && definition_ < beside_.definitions.size())

@@ -16,11 +16,17 @@ constexpr std::size_t most_owners = 12;
 
 static Explanation::Memory planned_memory(const runtime::Plan& plan, std::span<const std::int64_t> symbols) {
   const runtime::PlanMemory planned = runtime::memory_of(plan, symbols);
-  Explanation::Memory memory{planned.taken(),   planned.temporaries,
-                             planned.results,   planned.workspace,
-                             planned.arguments, planned.constants,
-                             planned.live,      {},
-                             planned.peak,      {}};
+  Explanation::Memory memory{planned.taken(),
+                             planned.temporaries,
+                             planned.results,
+                             planned.workspace,
+                             planned.arguments,
+                             planned.constants,
+                             planned.offloaded,
+                             planned.live,
+                             {},
+                             planned.peak,
+                             {}};
   memory.owners = runtime::owners_at_peak(planned, most_owners);
   for (const runtime::Launch& launch : plan.launches) memory.steps.push_back(launch.name);
   return memory;
@@ -123,6 +129,7 @@ static std::string memory_text(const Explanation::Memory& memory) {
                                  " of arguments: temporaries ", bytes_text(memory.temporaries), ", results ",
                                  bytes_text(memory.results), ", workspace ", bytes_text(memory.workspace));
   if (memory.constants > 0) text += ", and keeps constants of " + bytes_text(memory.constants);
+  if (memory.offloaded > 0) text += concat_text("; ", bytes_text(memory.offloaded), " wait in the host's memory");
   const std::size_t steps = memory.live.size(), a_line = (steps + most_lines - 1) / most_lines;
   const std::int64_t most = std::max<std::int64_t>(memory.live[memory.peak], 1);
   text += concat_text("\nlive at step ", memory.peak, " of ", steps,

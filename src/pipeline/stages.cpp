@@ -11,6 +11,7 @@
 #include "runtime/cuda/launch_limits.hpp"
 #include "runtime/host/jit.hpp"
 #include "schedule/launches.hpp"
+#include "schedule/offload.hpp"
 
 namespace weft {
 namespace {
@@ -73,6 +74,7 @@ std::size_t schedule(Compilation& compilation, Device device) {
 }
 
 std::size_t memory(Compilation& compilation, Device device) {
+  offload_values(compilation.schedule, compilation.graph, device);
   plan_memory(compilation.schedule, device, compilation.updates, device.type == Device::Type::cpu);
   return compilation.schedule.buffers.size();
 }

@@ -1,5 +1,6 @@
 #include "record/record_body.hpp"
 
+#include "ir/offload_mark.hpp"
 #include "record/composite.hpp"
 #include "record/custom_callee.hpp"
 
@@ -18,7 +19,7 @@ Tensor record_again(const Node& node, std::span<const Tensor> operands) {
   } const restore;
   if (node.loc.file) recorder().loc = node.loc;
   recorder().scope = node.scope;
-  recorder().region = node.region;
+  recorder().region = node.region | (restore.region & offload_mark);
   return record_node(node, operands);
 }
 

@@ -2,6 +2,7 @@
 #include "weft/region.hpp"
 
 #include "base/fail.hpp"
+#include "ir/offload_mark.hpp"
 #include "record/record.hpp"
 
 namespace weft::detail {
@@ -10,7 +11,7 @@ RegionUse::RegionUse(const std::string& name) : before_(recorder().region) {
   Trace* const trace = recorder().trace();
   if (!trace) return;
   const std::uint32_t use = ++trace->region_uses[intern_text(name)];
-  recorder().region = intern_text(name + "#" + std::to_string(use));
+  recorder().region = intern_text(name + "#" + std::to_string(use)) | (before_ & offload_mark);
 }
 RegionUse::~RegionUse() { recorder().region = before_; }
 

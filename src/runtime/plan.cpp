@@ -21,6 +21,7 @@
 #include "runtime/parallel.hpp"
 #include "runtime/recordings.hpp"
 #include "runtime/sequence.hpp"
+#include "runtime/transfer.hpp"
 
 namespace weft::runtime {
 
@@ -46,6 +47,7 @@ struct alignas(cache_lines) Frame {
   std::vector<std::int64_t> symbols;  // that `numbers` and the arena's layout were computed for
   bool computed = false;
   Storage* arena = nullptr;
+  Storage* host_arena = nullptr;                // page-locked
   Storage* staged = nullptr;                    // the device's side of what is staged
   std::vector<std::byte> staging;               // the host's
   std::vector<std::size_t> staged_at;           // by staged value: where it lies in both
@@ -59,6 +61,7 @@ struct alignas(cache_lines) Frame {
   Frame& operator=(const Frame&) = delete;
   ~Frame() {
     if (arena) release(arena);
+    if (host_arena) release(host_arena);
     if (staged) release(staged);
   }
 };
@@ -74,8 +77,9 @@ class PreparedPlan {
         symbol_count_(static_cast<std::size_t>(plan.symbol_count)),
         sequence_(plan, numbers_) {
     for (const PlanBuffer& buffer : plan.buffers) {
-      staged_of_.push_back(buffer.host ? static_cast<int>(staged_.size()) : -1);
-      if (buffer.host)
+      const bool is_staged = buffer.host && !is_on_host(buffer);
+      staged_of_.push_back(is_staged ? static_cast<int>(staged_.size()) : -1);
+      if (is_staged)
         staged_.push_back(
             {buffer.kind == PlanBuffer::Kind::result, buffer.index, buffer.dtype, numbers_.add({buffer.elements})});
     }
@@ -131,7 +135,12 @@ class PreparedPlan {
     if (record) frame.pointers.back() = scratch;
     if (!record || !frame.recordings.replay(frame.pointers, symbols, queue)) {
       const WatchedCall seen(*this, watch, plan, frame, checks_wait);
-      for (std::size_t step = 0; step < sequence_.steps(); ++step) run_step(step, queue);
+      try {
+        for (std::size_t step = 0; step < sequence_.steps(); ++step) run_step(step, queue);
+      } catch (...) {
+        if (frame.host_arena) end_transfers(device_);
+        throw;
+      }
       if (record && frame.recordings.is_worth_recording(frame.pointers, symbols)) record_call(frame, symbols, run_step);
     }
     if (!staged_.empty()) bring_back(frame, results, queue);
@@ -218,12 +227,12 @@ class PreparedPlan {
   std::size_t bytes_of(const StagedValue& value, const Frame& frame) const {
     return storage_bytes(value.dtype, frame.numbers[value.elements.begin]);
   }
-  void grow(Storage*& storage, std::size_t bytes) const {
+  void grow(Storage*& storage, std::size_t bytes, bool on_host = false) const {
     if (bytes == 0 || (storage && storage->bytes >= bytes)) return;
     if (storage) release(std::exchange(storage, nullptr));
-    storage = allocate(device_, bytes);
+    storage = on_host ? allocate_on_host(device_, bytes) : allocate(device_, bytes);
   }
-  static void* at(const Storage* storage, std::int64_t offset) {
+  static std::byte* at(const Storage* storage, std::int64_t offset) {
     return storage ? static_cast<std::byte*>(storage->data) + offset : nullptr;
   }
 
@@ -241,6 +250,7 @@ class PreparedPlan {
       frame.workspace_bytes = sequence_.workspace(frame.numbers);
     }
     grow(frame.arena, arena);
+    grow(frame.host_arena, sequence_.host_bytes(frame.numbers), true);
     std::size_t staged = 0;
     for (std::size_t i = 0; i < staged_.size(); ++i) {
       frame.staged_at[i] = staged;
@@ -248,7 +258,7 @@ class PreparedPlan {
     }
     grow(frame.staged, staged);
     frame.staging.resize(staged);
-    sequence_.place(frame.pointers, frame.numbers, frame.arena ? static_cast<std::byte*>(frame.arena->data) : nullptr);
+    sequence_.place(frame.pointers, frame.numbers, at(frame.arena, 0), at(frame.host_arena, 0));
     for (std::size_t i = 0; i < sequence_.pointers(); ++i)
       if (const int place = staged_of_[static_cast<std::size_t>(sequence_.table()[i])]; place >= 0)
         frame.pointers[i] =

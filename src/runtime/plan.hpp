@@ -21,7 +21,7 @@ struct PlanBuffer {
   Dim elements = 0;
   Dim offset = 0;         // temporary: bytes into the arena, or into the result that it lies in
   int in_result = -1;     // temporary: the result in whose memory it lies until that is written; -1: the arena
-  bool host = false;      // argument, result: in the host's memory though the plan runs on a device
+  bool host = false;      // in the host's memory though the plan runs on a device: argument, result, what is offloaded
   std::string what = {};  // temporary, result: the operation that makes it, with its type and the user's line
   static auto fields(auto& self) {
     return std::tie(self.kind, self.index, self.dtype, self.elements, self.offset, self.in_result, self.host,

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/fail.hpp"
+#include "runtime/transfer.hpp"
 
 namespace weft::runtime {
 
@@ -21,11 +22,17 @@ PlanMemory memory_of(const Plan& plan, std::span<const std::int64_t> symbols) {
   for (const Plan::Donation& donation : plan.donations) in_place[static_cast<std::size_t>(donation.result)] = true;
   std::vector<int> value_of(plan.buffers.size(), -1), of_result(in_place.size(), -1);
   std::vector<bool> counted(static_cast<std::size_t>(plan.argument_count), false);
+  std::vector<std::vector<std::size_t>> known_by(plan.buffers.size());  // by buffer of the host: steps
   const auto add = [&](std::size_t b, std::size_t step) {
     const PlanBuffer& buffer = plan.buffers[b];
     const std::int64_t bytes = storage_bytes(buffer.dtype, dims::evaluate(buffer.elements, symbols));
     const auto index = static_cast<std::size_t>(buffer.index);
     if (buffer.kind == Kind::argument && !counted[index]) counted[index] = true, memory.arguments += bytes;
+    if (is_on_host(buffer)) {
+      if (known_by[b].empty()) memory.offloaded += bytes;
+      known_by[b].push_back(step);
+      return;
+    }
     const bool is_result = buffer.kind == Kind::result;
     if (buffer.kind != Kind::temporary && (!is_result || in_place[index])) return;
     if (buffer.in_result >= 0) return;  // the result is in memory anyway
@@ -40,16 +47,24 @@ PlanMemory memory_of(const Plan& plan, std::span<const std::int64_t> symbols) {
   };
   for (std::size_t s = 0; s < steps; ++s)
     for (const int b : plan.launches[s].buffers) add(static_cast<std::size_t>(b), s);
+  for (const std::vector<std::size_t>& known : known_by) {
+    if (known.empty()) continue;
+    const auto on_device = static_cast<std::size_t>(plan.launches[known.front()].buffers.front());
+    const int value = value_of[on_device];
+    if (value < 0) continue;
+    memory.values[static_cast<std::size_t>(value)].leaves_at = known[1];
+    memory.values[static_cast<std::size_t>(value)].returns_at = known[2];
+  }
   // What is written where an operand lay takes no more memory in that step.
-  std::map<std::int64_t, std::size_t> latest;  // by offset
+  std::map<std::pair<std::int64_t, std::size_t>, std::size_t> ended;  // by offset and last step
   for (std::size_t v = 0; v < memory.values.size(); ++v) {
     PlanMemory::Value& value = memory.values[v];
     if (value.result >= 0) continue;
-    const auto [place, is_new] = latest.try_emplace(value.offset, v);
-    if (is_new) continue;
-    PlanMemory::Value& before = memory.values[place->second];
-    if (before.last == value.first && before.last > before.first) --before.last;
-    place->second = v;
+    const auto before = ended.find({value.offset, value.first});
+    ended[{value.offset, value.last}] = v;
+    if (before == ended.end()) continue;
+    PlanMemory::Value& operand = memory.values[before->second];
+    if (operand.last > operand.first) --operand.last;
   }
   std::vector<std::int64_t> change(steps + 1, 0);
   for (PlanMemory::Value& value : memory.values) {
@@ -59,6 +74,9 @@ PlanMemory memory_of(const Plan& plan, std::span<const std::int64_t> symbols) {
     }
     change[value.first] += value.bytes;
     change[value.last + 1] -= value.bytes;
+    if (value.returns_at == value.leaves_at) continue;
+    change[value.leaves_at + 1] -= value.bytes;
+    change[value.returns_at] += value.bytes;
   }
   std::partial_sum(change.begin(), change.end() - 1, std::back_inserter(memory.live));
   if (steps > 0)
@@ -80,7 +98,9 @@ std::string bytes_text(std::int64_t bytes) {
 std::vector<std::string> owners_at_peak(const PlanMemory& memory, std::size_t most) {
   std::vector<const PlanMemory::Value*> live;
   for (const PlanMemory::Value& value : memory.values)
-    if (value.first <= memory.peak && memory.peak <= value.last) live.push_back(&value);
+    if (value.first <= memory.peak && memory.peak <= value.last &&
+        !(value.leaves_at < memory.peak && memory.peak < value.returns_at))
+      live.push_back(&value);
   std::ranges::stable_sort(live, std::greater{}, &PlanMemory::Value::bytes);
   std::vector<std::string> lines;
   std::int64_t rest = 0;

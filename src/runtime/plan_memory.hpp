@@ -10,10 +10,11 @@ struct PlanMemory {
   // A temporary of the arena, or a result that has memory of its own. Temporaries in a result are no values beside it.
   struct Value {
     std::int64_t bytes = 0;
-    std::size_t first = 0, last = 0;  // the steps between which it is in memory
-    int result = -1;                  // which one; -1: a temporary
-    std::int64_t offset = 0;          // of a temporary, in the arena
-    std::string what = {};            // PlanBuffer::what
+    std::size_t first = 0, last = 0;            // the steps between which it is in memory
+    int result = -1;                            // which one; -1: a temporary
+    std::int64_t offset = 0;                    // of a temporary, in the arena
+    std::string what = {};                      // PlanBuffer::what
+    std::size_t leaves_at = 0, returns_at = 0;  // the steps between which it is on the host; equal: it always is here
   };
   std::vector<Value> values;
   std::vector<std::int64_t> live;  // by step: the bytes of the values that are in memory
@@ -22,6 +23,7 @@ struct PlanMemory {
   std::int64_t results = 0;        // with memory of their own
   std::int64_t workspace = 0;      // what steps want besides: on the host, what that takes beyond the temporaries
   std::int64_t constants = 0;      // which the plan keeps
+  std::int64_t offloaded = 0;      // of the host, for temporaries of a device
   std::int64_t arguments = 0;      // which the caller keeps
 
   // What a call takes beside its arguments and constants.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
+#include "runtime/transfer.hpp"
 
 namespace weft::runtime {
 
@@ -16,11 +17,14 @@ Sequence::Sequence(const Plan& plan, NumberTable& numbers)
   }
   if (!constants_.empty()) memory.synchronize(device_);  // the bytes of constants may go with the plan
   arena_bytes_ = numbers.add({plan.arena_bytes});
+  Dim host_bytes = 0;  // they lie there one after the other
   for (const PlanBuffer& buffer : buffers_) {
     checks_ = checks_ || buffer.kind == PlanBuffer::Kind::error;
+    if (is_on_host(buffer)) host_bytes = buffer.offset + storage_bytes(info(buffer.dtype), buffer.elements);
     offsets_.push_back(numbers.add({buffer.offset}));
     elements_.push_back(numbers.add({buffer.elements}));
   }
+  host_bytes_ = numbers.add({host_bytes});
   for (const Launch& launch : plan.launches) add(launch, numbers);
   if (wants_workspace_ && device_.type == Device::Type::cpu) find_rooms(plan);
 }
@@ -97,7 +101,7 @@ std::size_t Sequence::place_workspaces(std::span<const std::int64_t> numbers, st
     for (Memory& memory : memories) std::erase_if(memory.live, [&](const Block& block) { return block.last < s; });
     for (std::size_t i = steps_[s].table; i < end_of(s); ++i) {
       const auto b = static_cast<std::size_t>(table_[i]);
-      if (seen[b] || buffers_[b].kind != PlanBuffer::Kind::temporary) continue;
+      if (seen[b] || buffers_[b].kind != PlanBuffer::Kind::temporary || is_on_host(buffers_[b])) continue;
       seen[b] = true;
       const auto begin = static_cast<std::size_t>(numbers[offsets_[b].begin]);
       const Block block{begin, begin + bytes_of(b), last[b]};
@@ -117,15 +121,17 @@ std::size_t Sequence::place_workspaces(std::span<const std::int64_t> numbers, st
   return memories[0].end;
 }
 
-void Sequence::place(std::span<void*> pointers, std::span<const std::int64_t> numbers, std::byte* arena) const {
+void Sequence::place(std::span<void*> pointers, std::span<const std::int64_t> numbers, std::byte* arena,
+                     std::byte* host_arena) const {
   for (std::size_t i = 0; i < table_.size(); ++i) {
     const auto index = static_cast<std::size_t>(table_[i]);
     const PlanBuffer& buffer = buffers_[index];
     if (buffer.kind == PlanBuffer::Kind::constant)
       pointers[i] = constants_[static_cast<std::size_t>(buffer.index)]->data;
     if (buffer.kind == PlanBuffer::Kind::error) pointers[i] = device_interface(device_.type).error_word(device_);
-    if (buffer.kind == PlanBuffer::Kind::temporary && buffer.in_result < 0)
+    if (buffer.kind == PlanBuffer::Kind::temporary && buffer.in_result < 0 && !buffer.host)
       pointers[i] = arena ? arena + numbers[offsets_[index].begin] : nullptr;
+    if (is_on_host(buffer)) pointers[i] = host_arena ? host_arena + numbers[offsets_[index].begin] : nullptr;
   }
 }
 

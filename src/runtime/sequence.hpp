@@ -20,10 +20,13 @@ class Sequence {
   bool has_checks() const { return checks_; }           // a step sets the device's error word
   bool can_be_recorded() const { return recordable_; }  // no step waits for a value of the device
   bool has_workspace() const { return wants_workspace_; }
-  // What the most demanding step wants, and what the temporaries of the arena take, in bytes.
+  // What the most demanding step wants, and what the temporaries of the arena and those on the host take, in bytes.
   std::size_t workspace(std::span<const std::int64_t> numbers) const;
   std::size_t arena_bytes(std::span<const std::int64_t> numbers) const {
     return static_cast<std::size_t>(numbers[arena_bytes_.begin]);
+  }
+  std::size_t host_bytes(std::span<const std::int64_t> numbers) const {
+    return static_cast<std::size_t>(numbers[host_bytes_.begin]);
   }
 
   // On the host: where the workspace of each step that wants one lies, in an arena or in a result that is written
@@ -34,8 +37,10 @@ class Sequence {
   };
   std::size_t place_workspaces(std::span<const std::int64_t> numbers, std::span<Workspace> of_steps) const;
 
-  // Pointers to constants, to temporaries in an arena of arena_bytes(), and to the device's error word.
-  void place(std::span<void*> pointers, std::span<const std::int64_t> numbers, std::byte* arena) const;
+  // Pointers to constants, to temporaries in an arena of arena_bytes() and in the host's of host_bytes(), and to the
+  // device's error word.
+  void place(std::span<void*> pointers, std::span<const std::int64_t> numbers, std::byte* arena,
+             std::byte* host_arena = nullptr) const;
   // Pointers to arguments and results, but those that lie on the host though the plan runs on a device, and to
   // temporaries in results.
   void bind(std::span<void*> pointers, std::span<void* const> arguments, std::span<void* const> results) const;
@@ -87,7 +92,7 @@ class Sequence {
   std::vector<std::unique_ptr<Storage, void (*)(Storage*)>> constants_;
   std::vector<PlanBuffer> buffers_;
   std::vector<Launch> launches_;  // of the steps, for who looks on
-  NumberTable::Range arena_bytes_;
+  NumberTable::Range arena_bytes_, host_bytes_;
   std::vector<NumberTable::Range> offsets_, elements_;  // by buffer
   std::vector<int> table_;
   std::vector<bool> writes_;  // by pointer: whether its step writes it

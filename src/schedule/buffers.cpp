@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/fail.hpp"
+#include "ir/offload_mark.hpp"
 
 namespace weft {
 
@@ -32,6 +33,7 @@ ScheduleBuffers::ScheduleBuffers(const Graph& graph, Grouping& grouping, std::ve
     }
     using Kind = ScheduleBuffer::Kind;
     if (buffer.kind == Kind::temporary || buffer.kind == Kind::result) buffer.what = operation_text(node);
+    buffer.may_leave = buffer.kind == Kind::temporary && is_offloaded(node) && !node.recomputation;
     buffer_[graph_.number(node)] = static_cast<int>(buffers_.size());
     buffers_.push_back(std::move(buffer));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/offload_mark.hpp"
 #include "schedule/columns.hpp"
 
 namespace weft {
@@ -69,7 +70,7 @@ std::string Fit::obstacle(int id, const Node& node, const Reads& reads) const {
   if (candidate.members.size() >= most_members) return "the kernel is full";
   if (node.recomputation && node.recomputation != candidate.recomputation)
     return "it is computed again, at another time";
-  if (borders_ && node.region != candidate.region) return "it is beyond the border of a region";
+  if (borders_ && region_of(node) != candidate.region) return "it is beyond the border of a region";
   if (reads.deepest_other >= candidate.depth) return "it also waits for a library step";
   for (int other : reads.groups)
     if (other != id && grouping_.group(other).depth >= candidate.depth)

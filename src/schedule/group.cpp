@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "ir/offload_mark.hpp"
 #include "schedule/merge.hpp"
 #include "schedule/realize.hpp"
 
@@ -183,7 +184,7 @@ class Grouper {
     }
     fresh.members.push_back(graph_.number(node));
     fresh.recomputation = node.recomputation;
-    fresh.region = node.region;
+    fresh.region = region_of(node);
     fresh.reads = fit_.reads_of(node).values;
     fresh.depth = depth_before(node);
     for (const Tensor& operand : node.inputs()) fresh.depth = std::max(fresh.depth, at(operand).depth);

@@ -31,6 +31,7 @@ runtime::PlanBuffer plan_buffer(const ScheduleBuffer& buffer, runtime::Plan& pla
   switch (buffer.kind) {
     case ScheduleBuffer::Kind::argument: result.kind = runtime::PlanBuffer::Kind::argument; break;
     case ScheduleBuffer::Kind::result: result.kind = runtime::PlanBuffer::Kind::result; break;
+    case ScheduleBuffer::Kind::offloaded:
     case ScheduleBuffer::Kind::temporary: result.kind = runtime::PlanBuffer::Kind::temporary; break;
     case ScheduleBuffer::Kind::error: result.kind = runtime::PlanBuffer::Kind::error; break;
     case ScheduleBuffer::Kind::constant:
@@ -42,6 +43,7 @@ runtime::PlanBuffer plan_buffer(const ScheduleBuffer& buffer, runtime::Plan& pla
   result.offset = buffer.offset;
   result.in_result = buffer.in_result;
   result.what = buffer.what;
+  result.host = buffer.kind == ScheduleBuffer::Kind::offloaded;
   if (result.kind == runtime::PlanBuffer::Kind::constant) {
     result.index = static_cast<int>(plan.constants.size());
     plan.constants.push_back(constant_bytes(buffer));

@@ -45,11 +45,11 @@ class Gaps {
  public:
   explicit Gaps(std::int64_t end = std::numeric_limits<std::int64_t>::max()) : end_(end) {}
   // The lowest gap for so many bytes, in use in these steps; -1 where none is before the end.
-  std::int64_t take(std::int64_t bytes, Lifetime life) {
+  std::int64_t take(std::int64_t bytes, const Lifetime& life) {
     const std::int64_t taken = (bytes + alignment - 1) / alignment * alignment;
     std::int64_t at = 0;
     for (const Block& block : blocks_) {
-      if (block.life.last < life.first || block.life.first > life.last) continue;
+      if (block.life.is_apart_from(life)) continue;
       if (block.begin - at >= taken) break;
       at = std::max(at, block.end);
     }
@@ -60,10 +60,9 @@ class Gaps {
                    placed);
     return at;
   }
-  bool is_free(std::int64_t bytes, Lifetime life) const {
-    return std::ranges::none_of(blocks_, [&](const Block& block) {
-      return block.begin < bytes && block.life.last >= life.first && block.life.first <= life.last;
-    });
+  bool is_free(std::int64_t bytes, const Lifetime& life) const {
+    return std::ranges::all_of(
+        blocks_, [&](const Block& block) { return block.begin >= bytes || block.life.is_apart_from(life); });
   }
   void forget_before(int step) {
     std::erase_if(blocks_, [&](const Block& block) { return block.life.last < step; });
@@ -202,11 +201,12 @@ Places place(const Schedule& schedule, std::vector<Lifetime> lives, Sharing shar
   for (std::size_t b = 0; b < lives.size(); ++b) {
     Lifetime& life = lives[host_of(b)];
     life.last = std::max(life.last, lives[b].last);
+    if (life.leaves_at < 0) life.leaves_at = lives[b].leaves_at, life.returns_at = lives[b].returns_at;
     if (hosts[b] >= 0 && sharing.overwritten[b] >= 0) sharing.overwritten[host_of(b)] = sharing.overwritten[b];
   }
   struct Symbolic {
     Dim bytes, offset;
-    int last;
+    std::vector<Lifetime> lives;
   };
   std::vector<Symbolic> symbolic;
   Dim symbolic_bytes = 0;
@@ -224,14 +224,18 @@ Places place(const Schedule& schedule, std::vector<Lifetime> lives, Sharing shar
       static_buffers.push_back(b);
       continue;
     }
-    auto free = std::find_if(symbolic.begin(), symbolic.end(),
-                             [&](const Symbolic& s) { return s.bytes.same(bytes) && s.last < lives[b].first; });
+    for (Symbolic& s : symbolic)
+      std::erase_if(s.lives, [&](const Lifetime& life) { return life.last < lives[b].first; });
+    auto free = std::find_if(symbolic.begin(), symbolic.end(), [&](const Symbolic& s) {
+      return s.bytes.same(bytes) &&
+             std::ranges::all_of(s.lives, [&](const Lifetime& life) { return life.is_apart_from(lives[b]); });
+    });
     if (free == symbolic.end()) {
-      symbolic.push_back({bytes, symbolic_bytes, 0});
+      symbolic.push_back({bytes, symbolic_bytes, {}});
       symbolic_bytes = symbolic_bytes + bytes;
       free = symbolic.end() - 1;
     }
-    free->last = lives[b].last;
+    free->lives.push_back(lives[b]);
     places.offsets[b] = free->offset;
     symbolic_buffers.push_back(b);
   }
@@ -269,6 +273,10 @@ std::vector<Lifetime> lifetimes(const Schedule& schedule) {
       if (life.first < 0) life.first = static_cast<int>(s);
       life.last = static_cast<int>(s);
     }
+  for (std::size_t b = 0; b < result.size(); ++b) {
+    result[b].leaves_at = schedule.buffers[b].leaves_at;
+    result[b].returns_at = schedule.buffers[b].returns_at;
+  }
   return result;
 }
 
@@ -288,6 +296,7 @@ void place_temporaries(Schedule& schedule, const std::vector<Lifetime>& lives, D
     compare({sharing.hosts, std::move(rooms), std::move(overwritten)});
   }
   for (std::size_t b = 0; b < lives.size(); ++b) {
+    if (schedule.buffers[b].kind != ScheduleBuffer::Kind::temporary) continue;
     schedule.buffers[b].offset = best.offsets[b];
     schedule.buffers[b].in_result = best.in_result[b];
   }

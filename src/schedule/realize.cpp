@@ -4,6 +4,7 @@
 #include <array>
 #include <unordered_set>
 
+#include "ir/offload_mark.hpp"
 #include "schedule/score.hpp"
 
 namespace weft {
@@ -244,7 +245,7 @@ class Realizer {
   std::uint32_t region_of(int kernel) const {
     const auto index = static_cast<std::size_t>(kernel);
     if (index < grouping_.groups.size()) return grouping_.groups[index].region;
-    return node(static_cast<std::uint32_t>(index - grouping_.groups.size())).region;
+    return weft::region_of(node(static_cast<std::uint32_t>(index - grouping_.groups.size())));
   }
   double walked_by(int kernel) const {
     const auto index = static_cast<std::size_t>(kernel);

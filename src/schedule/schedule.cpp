@@ -13,6 +13,7 @@
 #include "base/fail.hpp"
 #include "ir/builder.hpp"
 #include "ir/callee.hpp"
+#include "ir/offload_mark.hpp"
 #include "schedule/buffers.hpp"
 #include "schedule/lowered.hpp"
 #include "schedule/order.hpp"
@@ -203,7 +204,7 @@ class Scheduler {
   }
 
   void note_regions(Step& step, std::span<const std::uint32_t> members) const {
-    const auto region = [&](std::uint32_t member) { return graph_.nodes[member].node()->region; };
+    const auto region = [&](std::uint32_t member) { return region_of(*graph_.nodes[member].node()); };
     if (step.regions.empty() && std::ranges::none_of(members, region)) return;
     for (const std::uint32_t member : members)
       if (std::ranges::find(step.regions, region(member)) == step.regions.end()) step.regions.push_back(region(member));

@@ -5,6 +5,7 @@
 //   lower           each group as functions of indices (schedule/lower)
 //   order_steps     what runs when (schedule/order)
 // and after it, once the order of steps is final:
+//   offload_values  which temporaries wait in the host's memory (schedule/offload)
 //   plan_memory     where temporaries live, and what may be overwritten (schedule/memory)
 #pragma once
 #include "ir/graph.hpp"
@@ -15,15 +16,27 @@ namespace weft {
 struct ScheduleBuffer {
   // packed: a constant's elements in an order of their own, put there when the plan is made
   // error: the device's word that is not 0 once a check has failed
-  enum class Kind : std::uint8_t { argument, result, temporary, constant, packed, error } kind = Kind::temporary;
+  // offloaded: a temporary in page-locked memory of the host
+  enum class Kind : std::uint8_t {
+    argument,
+    result,
+    temporary,
+    constant,
+    packed,
+    error,
+    offloaded
+  } kind = Kind::temporary;
   int index = 0;  // argument, result: which one. Several buffers may be one result, one after the other
   DType dtype = DType::f32;
   Dim elements = 0;
   std::vector<Dim> strides;  // temporary: in elements, one for each axis of its value; none: contiguous
-  Dim offset = 0;            // temporary: bytes into the arena, or into the result that it lies in
-  int in_result = -1;        // temporary: the result in whose memory it lies until that is written; -1: the arena
-  std::string what = {};     // temporary, result: the operation that makes it, with its type and the user's line
-  Tensor constant;           // constant, packed: the data node; none where nobody reads it
+  Dim offset = 0;          // temporary: bytes into the arena, or into the result that it lies in; offloaded: the host's
+  int in_result = -1;      // temporary: the result in whose memory it lies until that is written; -1: the arena
+  std::string what = {};   // temporary, result: the operation that makes it, with its type and the user's line
+  bool may_leave = false;  // temporary: recorded inside of offload()
+  // The steps between which its value is on the host, and its memory others'; -1: none.
+  int leaves_at = -1, returns_at = -1;
+  Tensor constant;  // constant, packed: the data node; none where nobody reads it
   // packed: element (i, j, ...) row by row is the constant's element at offset + i * strides[0] + j * strides[1] ...
   std::int64_t packed_offset = 0;
   std::vector<std::int64_t> packed_sizes, packed_strides;
@@ -53,6 +66,7 @@ struct Schedule {
   };
   std::vector<Donation> donations;
   Dim arena_bytes = 0;
+  Dim host_bytes = 0;  // of what is offloaded
   std::vector<Decision> decisions;
   std::string borders;  // whether kernels end at the borders of regions, and what that costs; empty: nobody asked
 };

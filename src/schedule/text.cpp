@@ -31,13 +31,15 @@ std::string decisions_text(const Schedule& schedule) {
 }
 
 std::string to_text(const Schedule& schedule) {
-  static constexpr const char* kinds[] = {"argument", "result", "temporary", "constant", "packed", "error"};
+  static constexpr const char* kinds[] = {"argument", "result", "temporary", "constant",
+                                          "packed",   "error",  "offloaded"};
   std::string text;
   for (std::size_t b = 0; b < schedule.buffers.size(); ++b) {
     const ScheduleBuffer& buffer = schedule.buffers[b];
     text += "buffer " + std::to_string(b) + ": " + kinds[static_cast<int>(buffer.kind)];
-    text += buffer.kind == ScheduleBuffer::Kind::temporary ? " at " + dims::to_string(buffer.offset)
-                                                           : " " + std::to_string(buffer.index);
+    const bool has_offset =
+        buffer.kind == ScheduleBuffer::Kind::temporary || buffer.kind == ScheduleBuffer::Kind::offloaded;
+    text += has_offset ? " at " + dims::to_string(buffer.offset) : " " + std::to_string(buffer.index);
     if (buffer.in_result >= 0) text += " of result " + std::to_string(buffer.in_result);
     text += std::string(", ") + info(buffer.dtype).name + " x " + dims::to_string(buffer.elements);
     text += strides_text(buffer.strides) + "\n";
