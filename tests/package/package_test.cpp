@@ -1,12 +1,9 @@
 // Functions that were packaged run in another process, which has no compiler and nothing cached, to the same bits.
 #include "weft/package.hpp"
 
-#include <cstdlib>
-
 #include "base/options.hpp"
 #include "examples/models/gpt2.hpp"
-#include "package/support.hpp"
-#include "runtime/host/jit.hpp"
+#include "package/there.hpp"
 #include "tests/needs_compiler.hpp"
 
 using namespace package_test;
@@ -71,43 +68,6 @@ models::Gpt2Config small_gpt() {
   return {.vocab_size = 19, .context = 8, .width = 16, .layers = 2, .heads = 2, .dropout = 0.1};
 }
 
-// What runs here and there.
-struct Way {
-  std::string folder;
-  bool there;
-  int calls = 2;
-};
-
-// Here: packages f for these arguments, calls it and writes down what it gives. There: loads it, and holds what it
-// gives against that.
-template <class R, class... P>
-void hold(const Way& way, const std::string& name, R (*f)(P...), const CompileOptions& options,
-          std::type_identity_t<P>... argument) {
-  CAPTURE(name);
-  const std::string file = way.folder + "/" + name + ".weft", results = way.folder + "/" + name + ".results";
-  const auto bits = [&](const auto& call) {
-    seed(11);
-    std::string text;
-    for (int i = 0; i < way.calls; ++i) {
-      if constexpr (std::is_void_v<R>)
-        call(argument...);
-      else
-        text += bits_of(call(argument...));
-      ((text += bits_of(argument)), ...);
-    }
-    return text;
-  };
-  if (way.there) {
-    const auto packaged = load_package(file).function<R(P...)>("the function");
-    const bool same = bits(packaged) == read(results);
-    CHECK(same);
-  } else {
-    const auto compiled = compile(f, options);
-    package(file, "the function", compiled, argument...);
-    write(results, bits(compiled));
-  }
-}
-
 void hold_all(const Way& way) {
   seed(3);
   Mlp mlp;
@@ -135,25 +95,9 @@ void hold_all(const Way& way) {
 
 TEST_CASE("what was packaged runs in a new process without a compiler or a cache, to the same bits" *
           needs(a_compiler)) {
-  const Folder folder;
-  hold_all({folder.path, false});
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe"), empty = folder.file("empty");
-  const std::string command = "WEFT_PACKAGES='" + folder.path.string() + "' WEFT_CXX=/nowhere WEFT_CACHE_DIR='" +
-                              empty + "' '" + program + "' --no-intro --test-case='(there)*' > '" + folder.file("log") +
-                              "' 2>&1";
-  const int status = std::system(command.c_str());
-  INFO(read(folder.file("log")));
-  CHECK(status == 0);
-  CHECK(read(folder.file("log")).find(" 1 passed | 0 failed") != std::string::npos);
+  here_and_there(hold_all, "(there) functions");
 }
-
-TEST_CASE("(there) each package gives what the function gave") {
-  const char* const folder = std::getenv("WEFT_PACKAGES");
-  if (!folder) return;
-  hold_all({folder, true});
-  CHECK(jit_counts().compiled == 0);
-  CHECK(jit_counts().from_disk == 0);
-}
+TEST_CASE("(there) functions") { there(hold_all); }
 
 TEST_CASE("a plan that was found on disk is packaged as one that was made" * needs(a_compiler)) {
   const Folder folder;

@@ -1,11 +1,15 @@
 // What packages refuse: a call that does not fit, a signature that does not, a function that can't be packaged, a file
 // that is none.
+#include <sys/resource.h>
+
+#include <csignal>
 #include <cstring>
 #include <random>
 
 #include "base/hash.hpp"
 #include "base/options.hpp"
 #include "package/support.hpp"
+#include "runtime/host/isa.hpp"
 #include "tests/needs_compiler.hpp"
 
 using namespace package_test;
@@ -32,7 +36,7 @@ Tensor count(Whole& whole, const Tensor& x) {
   return run(whole, x);
 }
 
-bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -155,6 +159,48 @@ TEST_CASE("a path that can't be written leaves the file that is there") {
   CHECK(has(message_of([&] { load_package(folder.file("f.weft")); }), "[load_package] "));
   PackageWriter().write(folder.file("empty.weft"));
   CHECK(load_package(folder.file("empty.weft")).names().empty());
+}
+
+TEST_CASE("where the disk is full the file that is there stays" * needs(a_compiler)) {
+  const Folder folder;
+  const std::string file = folder.file("f.weft");
+  const auto f = compile([](const Tensor& x) { return x + 1; });
+  package(file, "f", f, ones({3}));
+  const std::string before = read(file);
+  PackageWriter writer;
+  writer.add("f", f, ones({4}));
+  rlimit limit;
+  getrlimit(RLIMIT_FSIZE, &limit);
+  const rlimit small{1000, limit.rlim_max};
+  auto* const handler = ::signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &small);
+  const std::string message = message_of([&] { writer.write(file); });
+  setrlimit(RLIMIT_FSIZE, &limit);
+  ::signal(SIGXFSZ, handler);
+  CHECK(has(message, "can't be written"));
+  CHECK(read(file) == before);
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 1);
+}
+
+TEST_CASE("a package runs on a machine with as many instructions, or more" * needs(a_compiler)) {
+  const Folder folder;
+  const std::string widest(name(host_isa())), asked = options().isa;
+  const auto f = [](const Tensor& x) { return softmax(x, -1); };
+  const auto under = [&](const char* isa, const auto& run) {
+    options().isa = isa;
+    const std::string message = message_of(run);
+    options().isa = asked;
+    return message;
+  };
+  const std::string file = folder.file("f.weft");
+  const Tensor x = reshape(arange(12), {3, 4}) * 0.5;
+  CHECK(under("baseline", [&] { package(file, "f", compile(f), x); }) == "(nothing thrown)");
+  CHECK(bits_of(load_package(file).function<Tensor(const Tensor&)>("f")(x)) == bits_of(compile(f)(x)));
+  package(file, "f", compile(f), x);
+  const std::string message = under("baseline", [&] { load_package(file); });
+  CHECK(has(message, widest == "baseline"
+                         ? "(nothing thrown)"
+                         : "was made for the instruction set " + widest + ", this machine has baseline"));
 }
 
 TEST_CASE("a file that was cut off, changed or is none is refused in a sentence" * needs(a_compiler)) {
