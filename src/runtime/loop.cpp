@@ -17,20 +17,20 @@ std::size_t aligned(std::size_t bytes) { return (bytes + alignment - 1) / alignm
 
 LoopStep::LoopStep(LoopDescription description, std::span<const Plan> bodies, NumberTable& numbers)
     : description_(std::move(description)), device_(bodies[0].device), length_(numbers.add({description_.length})) {
-  for (const Plan& body : bodies) bodies_.emplace_back(body, numbers);
+  for (const Plan& body : bodies) bodies_.emplace_back(body, numbers, /*in_results=*/false);
+  arena_ = numbers.add({0});
   for (const LoopValue& value : description_.operands) operands_.push_back(numbers.add({value.offset, value.bytes}));
   for (const LoopValue& value : description_.results) results_.push_back(numbers.add({value.offset, value.bytes}));
 }
 
-std::size_t LoopStep::arena_bytes(std::span<const std::int64_t> numbers) const {
+// Nothing else lies in the results of a body: one may be a slice, which begins anywhere.
+void LoopStep::settle(std::span<std::int64_t> numbers) const {
   std::size_t bytes = 0;
-  for (const Sequence& body : bodies_) bytes = std::max(bytes, aligned(body.arena_bytes(numbers)));
-  return bytes;
-}
-std::size_t LoopStep::scratch_bytes(std::span<const std::int64_t> numbers) const {
-  std::size_t bytes = 0;
-  for (const Sequence& body : bodies_) bytes = std::max(bytes, aligned(body.workspace(numbers)));
-  return bytes;
+  for (const Sequence& body : bodies_) {
+    body.settle(numbers);
+    bytes = std::max(bytes, aligned(body.place_workspaces(numbers)));
+  }
+  numbers[arena_.begin] = static_cast<std::int64_t>(bytes);
 }
 
 // The step's own buffers, a spare place for each carry, the tables of the bodies, and what these take and give.
@@ -41,10 +41,10 @@ std::size_t LoopStep::table_count() const {
   return count;
 }
 
-// The arena of a body, what its steps want, a condition, a second place for each carry that is not updated where it is,
+// The arena of a body, a condition, a second place for each carry that is not updated where it is,
 // and the tables.
 std::size_t LoopStep::workspace(std::span<const std::int64_t> numbers) const {
-  std::size_t bytes = arena_bytes(numbers) + scratch_bytes(numbers) + alignment;
+  std::size_t bytes = static_cast<std::size_t>(numbers[arena_.begin]) + alignment;
   if (device_.type == Device::Type::cpu) bytes += aligned(table_count() * sizeof(void*));
   for (std::size_t k = 0; k < description_.carries; ++k)
     if (!description_.in_place[k]) bytes += aligned(static_cast<std::size_t>(numbers[operands_[k].begin + 1]));
@@ -53,7 +53,7 @@ std::size_t LoopStep::workspace(std::span<const std::int64_t> numbers) const {
 
 LoopStep::Frame LoopStep::begin(const StepCall& call) const {
   const std::size_t operands = operands_.size(), results = results_.size();
-  Frame frame{call, {}, {}, {}, {}, nullptr, nullptr, nullptr, scratch_bytes(call.numbers), {}, {}, {}};
+  Frame frame{call, {}, {}, {}, {}, nullptr, nullptr, {}, {}, {}};
   std::byte* next = call.workspace.data();
   void** table = nullptr;
   if (device_.type == Device::Type::cpu) {
@@ -71,8 +71,7 @@ LoopStep::Frame LoopStep::begin(const StepCall& call) const {
     void*& first = i < operands ? frame.operands[i] : frame.results[i - operands];
     first = static_cast<std::byte*>(call.pointers[i]) + call.numbers[range.begin];
   }
-  frame.arena = next, next += arena_bytes(call.numbers);
-  frame.scratch = next, next += frame.scratch_bytes;
+  frame.arena = next, next += call.numbers[arena_.begin];
   frame.condition = next, next += alignment;
   for (std::size_t k = 0; k < description_.carries; ++k) {
     frame.spare[k] = description_.in_place[k] ? nullptr : next;
@@ -90,12 +89,9 @@ LoopStep::Frame LoopStep::begin(const StepCall& call) const {
 void LoopStep::run_body(Frame& frame, std::size_t body) const {
   const std::span<void*> pointers = frame.pointers[body];
   bodies_[body].bind(pointers, frame.arguments, frame.given);
-  bodies_[body].run({pointers.data(),
-                     frame.call.numbers,
-                     {frame.scratch, frame.scratch_bytes},
-                     frame.call.queue,
-                     frame.call.checks_wait,
-                     frame.call.watch});
+  bodies_[body].run(
+      {pointers.data(), frame.call.numbers, {}, frame.call.queue, frame.call.checks_wait, frame.call.watch},
+      frame.arena, frame.given);
 }
 
 void LoopStep::copy(const Frame& frame, void* to, const void* from, std::int64_t bytes) const {

@@ -1,8 +1,9 @@
 // Loops and choices as steps of a plan: the steps of a body, run once for each iteration, on the host and on devices.
 // In: bodies as plans, and how the loop's operands and results lie. Out: Runnables. No allocation per iteration; on the
-// host none per run either. The workspace of the loop's step holds the temporaries of a body, the workspaces of its
-// steps, the carries between iterations and, on the host, the tables of pointers. A while_loop and a cond read the
-// value that decides what runs next back from the device, so a device cannot replay them as one recording.
+// host none per run either. The workspace of the loop's step holds the arena of a body, with temporaries and the
+// workspaces of its steps, the carries between iterations and, on the host, the tables of pointers. A while_loop and a
+// cond read the value that decides what runs next back from the device, so a device cannot replay them as one
+// recording.
 #pragma once
 #include "runtime/sequence.hpp"
 
@@ -34,6 +35,7 @@ class LoopStep : public Runnable {
  public:
   LoopStep(LoopDescription description, std::span<const Plan> bodies, NumberTable& numbers);
   bool has_workspace() const override { return true; }
+  void settle(std::span<std::int64_t> numbers) const override;
   std::size_t workspace(std::span<const std::int64_t> numbers) const override;
 
  protected:
@@ -42,8 +44,7 @@ class LoopStep : public Runnable {
     const StepCall& call;
     std::vector<void*> tables;                  // on a device
     std::span<void*> operands, results, spare;  // first bytes; spare: by carry, memory in the workspace, or null
-    std::byte *arena, *scratch, *condition;
-    std::size_t scratch_bytes;
+    std::byte *arena, *condition;
     std::span<void*> pointers[2];       // of each body
     std::span<void*> arguments, given;  // of a body: room for the most that it takes and gives
   };
@@ -60,10 +61,9 @@ class LoopStep : public Runnable {
   NumberTable::Range length_;
 
  private:
-  std::size_t table_count() const;  // pointers
-  std::size_t arena_bytes(std::span<const std::int64_t> numbers) const;
-  std::size_t scratch_bytes(std::span<const std::int64_t> numbers) const;
+  std::size_t table_count() const;                      // pointers
   std::vector<NumberTable::Range> operands_, results_;  // offset, bytes
+  NumberTable::Range arena_;                            // bytes of the most demanding body
 };
 
 // One body, which is run for each slice.

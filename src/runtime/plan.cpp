@@ -47,13 +47,12 @@ struct alignas(cache_lines) Frame {
   std::vector<std::int64_t> symbols;  // that `numbers` and the arena's layout were computed for
   bool computed = false;
   Storage* arena = nullptr;
-  Storage* host_arena = nullptr;                // page-locked
-  Storage* staged = nullptr;                    // the device's side of what is staged
-  std::vector<std::byte> staging;               // the host's
-  std::vector<std::size_t> staged_at;           // by staged value: where it lies in both
-  std::vector<Sequence::Workspace> workspaces;  // on the host, by step: in the arena or in a result
-  std::size_t workspace_bytes = 0;              // on a device: what the most demanding step wants
-  int threads = 0;                              // for which workspaces were computed
+  Storage* host_arena = nullptr;       // page-locked
+  Storage* staged = nullptr;           // the device's side of what is staged
+  std::vector<std::byte> staging;      // the host's
+  std::vector<std::size_t> staged_at;  // by staged value: where it lies in both
+  std::size_t workspace_bytes = 0;     // on a device: what the most demanding step wants
+  int threads = 0;                     // for which workspaces were computed
   Recordings recordings;
 
   Frame() = default;
@@ -75,7 +74,7 @@ class PreparedPlan {
         argument_count_(static_cast<std::size_t>(plan.argument_count)),
         result_count_(static_cast<std::size_t>(plan.result_count)),
         symbol_count_(static_cast<std::size_t>(plan.symbol_count)),
-        sequence_(plan, numbers_) {
+        sequence_(plan, numbers_, /*in_results=*/on_host()) {
     for (const PlanBuffer& buffer : plan.buffers) {
       const bool is_staged = buffer.host && !is_on_host(buffer);
       staged_of_.push_back(is_staged ? static_cast<int>(staged_.size()) : -1);
@@ -94,9 +93,9 @@ class PreparedPlan {
     if (!sequence_.has_workspace()) return 0;
     std::vector<std::int64_t> numbers = numbers_.constants();
     numbers_.evaluate(symbols, numbers);
+    sequence_.settle(numbers);
     if (!on_host()) return sequence_.workspace(numbers);
-    std::vector<Sequence::Workspace> places(sequence_.steps());
-    return sequence_.place_workspaces(numbers, places) - sequence_.arena_bytes(numbers);
+    return sequence_.place_workspaces(numbers) - sequence_.arena_bytes(numbers);
   }
 
   void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,
@@ -125,9 +124,10 @@ class PreparedPlan {
     if (!staged_.empty()) stage(frame, arguments, queue);
     std::byte* const scratch = workspace ? static_cast<std::byte*>(workspace->data) : nullptr;
     Watch* const watch = current_watch;
+    std::byte* const arena = frame.arena ? static_cast<std::byte*>(frame.arena->data) : nullptr;
     const auto run_step = [&](std::size_t step, Queue* on) {
-      const std::span workspace =
-          on_host() ? workspace_of(frame, step, results) : std::span(scratch, frame.workspace_bytes);
+      const std::span workspace = on_host() ? sequence_.workspace_of(step, frame.numbers, arena, results)
+                                            : std::span(scratch, frame.workspace_bytes);
       sequence_.run(step, {frame.pointers.data(), frame.numbers, workspace, on, checks_wait, watch});
     };
     const bool record =
@@ -178,12 +178,6 @@ class PreparedPlan {
   }
   const DeviceInterface& memory() const { return device_interface(device_.type); }
   bool on_host() const { return device_.type == Device::Type::cpu; }
-  static std::span<std::byte> workspace_of(const Frame& frame, std::size_t step, std::span<void* const> results) {
-    if (frame.workspaces.empty() || frame.workspaces[step].bytes == 0) return {};
-    const auto& [offset, bytes, in_result] = frame.workspaces[step];
-    void* const memory = in_result < 0 ? frame.arena->data : results[static_cast<std::size_t>(in_result)];
-    return {static_cast<std::byte*>(memory) + offset, bytes};
-  }
 
   Frame* take() {
     for (std::size_t i = 0; i < spares_.count(); ++i)
@@ -243,11 +237,12 @@ class PreparedPlan {
     std::copy(symbols.begin(), symbols.end(), frame.symbols.begin());
     numbers_.evaluate(frame.symbols, frame.numbers);
     std::size_t arena = sequence_.arena_bytes(frame.numbers);
-    if (sequence_.has_workspace() && on_host()) {
-      frame.workspaces.resize(sequence_.steps());
-      arena = sequence_.place_workspaces(frame.numbers, frame.workspaces);
-    } else if (sequence_.has_workspace()) {
-      frame.workspace_bytes = sequence_.workspace(frame.numbers);
+    if (sequence_.has_workspace()) {
+      sequence_.settle(frame.numbers);
+      if (on_host())
+        arena = sequence_.place_workspaces(frame.numbers);
+      else
+        frame.workspace_bytes = sequence_.workspace(frame.numbers);
     }
     grow(frame.arena, arena);
     grow(frame.host_arena, sequence_.host_bytes(frame.numbers), true);

@@ -1,13 +1,15 @@
 #include "runtime/sequence.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "base/fail.hpp"
+#include "base/gaps.hpp"
 #include "runtime/transfer.hpp"
 
 namespace weft::runtime {
 
-Sequence::Sequence(const Plan& plan, NumberTable& numbers)
+Sequence::Sequence(const Plan& plan, NumberTable& numbers, bool in_results)
     : device_(plan.device), functions_(plan.functions), buffers_(plan.buffers), launches_(plan.launches) {
   const DeviceInterface& memory = device_interface(device_.type);
   for (const std::vector<std::byte>& constant : plan.constants) {
@@ -26,7 +28,7 @@ Sequence::Sequence(const Plan& plan, NumberTable& numbers)
   }
   host_bytes_ = numbers.add({host_bytes});
   for (const Launch& launch : plan.launches) add(launch, numbers);
-  if (wants_workspace_ && device_.type == Device::Type::cpu) find_rooms(plan);
+  if (wants_workspace_ && in_results) find_rooms(plan);
 }
 
 void Sequence::add(const Launch& launch, NumberTable& numbers) {
@@ -44,8 +46,13 @@ void Sequence::add(const Launch& launch, NumberTable& numbers) {
   WEFT_CHECK(launch.step, "step ", launch.name, " has nobody to run it");
   ready.step = launch.step->prepare({device_, numbers, functions_, launch.entry});
   wants_workspace_ = wants_workspace_ || ready.step->has_workspace();
+  ready.workspace = numbers.add({0, 0, -1});
   recordable_ = recordable_ && ready.step->can_be_recorded();
   steps_.push_back(std::move(ready));
+}
+
+void Sequence::settle(std::span<std::int64_t> numbers) const {
+  for (const ReadyStep& step : steps_) step.step->settle(numbers);
 }
 
 std::size_t Sequence::workspace(std::span<const std::int64_t> numbers) const {
@@ -67,58 +74,49 @@ void Sequence::find_rooms(const Plan& plan) {
     }
 }
 
-std::size_t Sequence::place_workspaces(std::span<const std::int64_t> numbers, std::span<Workspace> of_steps) const {
-  constexpr std::size_t alignment = 64, least_room = 4096;
-  struct Block {
-    std::size_t begin, end, last;  // of its bytes; the last step that has it
-    bool operator<(const Block& other) const { return begin < other.begin; }
-  };
+std::size_t Sequence::place_workspaces(std::span<std::int64_t> numbers) const {
+  constexpr std::int64_t least_room = 4096;
   struct Memory {
-    int result;              // -1: the arena
-    std::size_t end, first;  // bytes; the step that writes it
-    std::vector<Block> live = {};
-    std::size_t gap(std::size_t bytes) const {  // the lowest, which may lie past the end
-      std::size_t at = 0;
-      for (const Block& block : live) {
-        if (at + bytes <= block.begin) break;
-        at = std::max(at, (block.end + alignment - 1) / alignment * alignment);
-      }
-      return at;
-    }
+    int result;  // -1: the arena
+    int first;   // the step that writes it
+    Gaps gaps;
   };
-  const auto bytes_of = [&](std::size_t b) -> std::size_t {
+  const auto bytes_of = [&](std::size_t b) -> std::int64_t {
     return storage_bytes(buffers_[b].dtype, numbers[elements_[b].begin]);
   };
-  std::vector<Memory> memories{{-1, arena_bytes(numbers), steps_.size()}};
+  std::int64_t arena = numbers[arena_bytes_.begin];
+  std::vector<Memory> memories{{-1, static_cast<int>(steps_.size()), Gaps(arena)}};
   for (const Room& room : rooms_)
     if (bytes_of(room.buffer) >= least_room)
-      memories.push_back({buffers_[room.buffer].index, bytes_of(room.buffer), room.first});
-  std::vector<std::size_t> last(buffers_.size(), 0);
+      memories.push_back({buffers_[room.buffer].index, static_cast<int>(room.first), Gaps(bytes_of(room.buffer))});
+  std::vector<int> last(buffers_.size(), 0);
   for (std::size_t s = 0; s < steps_.size(); ++s)
-    for (std::size_t i = steps_[s].table; i < end_of(s); ++i) last[static_cast<std::size_t>(table_[i])] = s;
+    for (std::size_t i = steps_[s].table; i < end_of(s); ++i)
+      last[static_cast<std::size_t>(table_[i])] = static_cast<int>(s);
   std::vector<bool> seen(buffers_.size(), false);
   for (std::size_t s = 0; s < steps_.size(); ++s) {
-    for (Memory& memory : memories) std::erase_if(memory.live, [&](const Block& block) { return block.last < s; });
+    const auto now = static_cast<int>(s);
+    for (Memory& memory : memories) memory.gaps.forget_before(now);
     for (std::size_t i = steps_[s].table; i < end_of(s); ++i) {
       const auto b = static_cast<std::size_t>(table_[i]);
       if (seen[b] || buffers_[b].kind != PlanBuffer::Kind::temporary || is_on_host(buffers_[b])) continue;
       seen[b] = true;
-      const auto begin = static_cast<std::size_t>(numbers[offsets_[b].begin]);
-      const Block block{begin, begin + bytes_of(b), last[b]};
       for (Memory& memory : memories)
         if (memory.result == buffers_[b].in_result)
-          memory.live.insert(std::upper_bound(memory.live.begin(), memory.live.end(), block), block);
+          memory.gaps.hold(numbers[offsets_[b].begin], bytes_of(b), {now, last[b]});
     }
-    const std::size_t bytes = steps_[s].step->has_workspace() ? steps_[s].step->workspace(numbers) : 0;
-    of_steps[s] = {};
-    if (bytes == 0) continue;
-    const auto fits = [&](const Memory& memory) { return s < memory.first && memory.gap(bytes) + bytes <= memory.end; };
-    const auto place = std::ranges::find_if(memories, fits);
-    Memory& memory = place == memories.end() ? memories[0] : *place;
-    of_steps[s] = {memory.gap(bytes), bytes, memory.result};
-    memory.end = std::max(memory.end, of_steps[s].offset + bytes);
+    const std::int64_t bytes =
+        steps_[s].step->has_workspace() ? static_cast<std::int64_t>(steps_[s].step->workspace(numbers)) : 0;
+    std::int64_t at = -1;
+    int in_result = -1;
+    for (std::size_t m = 0; m < memories.size() && bytes > 0 && at < 0; ++m)
+      if (now < memories[m].first) at = memories[m].gaps.take(bytes, {now, now}), in_result = memories[m].result;
+    if (at < 0) at = memories[0].gaps.find(bytes, {now, now}), in_result = -1;  // the arena grows
+    if (in_result < 0) arena = std::max(arena, at + bytes);
+    std::ranges::copy(std::array<std::int64_t, 3>{at, bytes, in_result},
+                      numbers.begin() + static_cast<std::ptrdiff_t>(steps_[s].workspace.begin));
   }
-  return memories[0].end;
+  return static_cast<std::size_t>(arena);
 }
 
 void Sequence::place(std::span<void*> pointers, std::span<const std::int64_t> numbers, std::byte* arena,

@@ -10,7 +10,8 @@ namespace weft::runtime {
 
 class Sequence {
  public:
-  Sequence(const Plan& plan, NumberTable& numbers);
+  // `in_results`: a workspace may lie in a result until that is written.
+  Sequence(const Plan& plan, NumberTable& numbers, bool in_results);
 
   std::size_t steps() const { return steps_.size(); }
   std::size_t pointers() const { return table_.size(); }
@@ -20,6 +21,8 @@ class Sequence {
   bool has_checks() const { return checks_; }           // a step sets the device's error word
   bool can_be_recorded() const { return recordable_; }  // no step waits for a value of the device
   bool has_workspace() const { return wants_workspace_; }
+  // Once the numbers are computed, and again where a parallel loop has another number of threads: each step's own.
+  void settle(std::span<std::int64_t> numbers) const;
   // What the most demanding step wants, and what the temporaries of the arena and those on the host take, in bytes.
   std::size_t workspace(std::span<const std::int64_t> numbers) const;
   std::size_t arena_bytes(std::span<const std::int64_t> numbers) const {
@@ -29,13 +32,19 @@ class Sequence {
     return static_cast<std::size_t>(numbers[host_bytes_.begin]);
   }
 
-  // On the host: where the workspace of each step that wants one lies, in an arena or in a result that is written
-  // later, where no temporary is while the step runs. Returns the bytes of that arena, arena_bytes() or more.
-  struct Workspace {
-    std::size_t offset = 0, bytes = 0;
-    int in_result = -1;  // -1: in the arena
-  };
-  std::size_t place_workspaces(std::span<const std::int64_t> numbers, std::span<Workspace> of_steps) const;
+  // Finds where the workspace of each step that wants one lies, in an arena or in a result that is written later, where
+  // no temporary is while the step runs, and writes that into the numbers. Returns the bytes of that arena,
+  // arena_bytes() or more.
+  std::size_t place_workspaces(std::span<std::int64_t> numbers) const;
+  // The workspace of a step, where place_workspaces() has put it.
+  std::span<std::byte> workspace_of(std::size_t step, std::span<const std::int64_t> numbers, std::byte* arena,
+                                    std::span<void* const> results) const {
+    const std::span<const std::int64_t> place = numbers.subspan(steps_[step].workspace.begin, 3);
+    if (place[1] == 0) return {};
+    std::byte* const memory =
+        place[2] < 0 ? arena : static_cast<std::byte*>(results[static_cast<std::size_t>(place[2])]);
+    return {memory + place[0], static_cast<std::size_t>(place[1])};
+  }
 
   // Pointers to constants, to temporaries in an arena of arena_bytes() and in the host's of host_bytes(), and to the
   // device's error word.
@@ -53,8 +62,12 @@ class Sequence {
     if (call.watch) [[unlikely]]
       call.watch->end_step(call.queue);
   }
-  void run(const StepCall& call) const {
-    for (std::size_t step = 0; step < steps_.size(); ++step) run(step, call);
+  // All steps, each with its workspace.
+  void run(StepCall call, std::byte* arena, std::span<void* const> results) const {
+    for (std::size_t step = 0; step < steps_.size(); ++step) {
+      call.workspace = workspace_of(step, call.numbers, arena, results);
+      run(step, call);
+    }
   }
   // What each step reads and writes, at these addresses.
   std::vector<std::vector<Touched>> touched(std::span<void* const> pointers,
@@ -63,7 +76,8 @@ class Sequence {
  private:
   struct ReadyStep {
     std::unique_ptr<Runnable> step;
-    std::size_t table = 0;  // of its pointers
+    std::size_t table = 0;         // of its pointers
+    NumberTable::Range workspace;  // where it lies: offset, bytes, the result or -1
   };
   // A pointer that each call supplies.
   struct Patch {

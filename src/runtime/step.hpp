@@ -62,6 +62,9 @@ struct StepCall {
 class Runnable {
  public:
   virtual ~Runnable() = default;
+  // Writes the numbers of its own that follow from the others, once these are computed, and again where a parallel loop
+  // has another number of threads. Before workspace().
+  virtual void settle(std::span<std::int64_t> /*numbers*/) const {}
   // Bytes that a call wants besides its buffers, on as many threads as a parallel loop has now.
   virtual std::size_t workspace(std::span<const std::int64_t> /*numbers*/) const { return 0; }
   virtual bool has_workspace() const { return false; }

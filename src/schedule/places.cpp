@@ -1,16 +1,13 @@
 #include "schedule/places.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 
 namespace weft {
 namespace {
 
-constexpr std::int64_t alignment = 64;
-// Bytes of a temporary that lies in a result, whose address each call sets, or that another one overwrites: of less
-// there is little. On a device steps that share no memory run side by side, which is worth more.
-constexpr std::int64_t least_shared = 4096, least_shared_on_device = 1 << 20;
+constexpr std::int64_t alignment = Gaps::alignment;
+constexpr std::int64_t least_in_result = least_shared(Device::cpu());
 
 Dim raw_bytes_of(const ScheduleBuffer& buffer) { return storage_bytes(info(buffer.dtype), buffer.elements); }
 Dim bytes_of(const ScheduleBuffer& buffer) {
@@ -40,43 +37,6 @@ struct Sharing {
   std::vector<int> overwritten;
 };
 
-// What is free of a memory, by step.
-class Gaps {
- public:
-  explicit Gaps(std::int64_t end = std::numeric_limits<std::int64_t>::max()) : end_(end) {}
-  // The lowest gap for so many bytes, in use in these steps; -1 where none is before the end.
-  std::int64_t take(std::int64_t bytes, const Lifetime& life) {
-    const std::int64_t taken = (bytes + alignment - 1) / alignment * alignment;
-    std::int64_t at = 0;
-    for (const Block& block : blocks_) {
-      if (block.life.is_apart_from(life)) continue;
-      if (block.begin - at >= taken) break;
-      at = std::max(at, block.end);
-    }
-    if (at > end_ - bytes) return -1;
-    const Block placed{at, at + taken, life};
-    blocks_.insert(std::upper_bound(blocks_.begin(), blocks_.end(), placed,
-                                    [](const Block& x, const Block& y) { return x.begin < y.begin; }),
-                   placed);
-    return at;
-  }
-  bool is_free(std::int64_t bytes, const Lifetime& life) const {
-    return std::ranges::all_of(
-        blocks_, [&](const Block& block) { return block.begin >= bytes || block.life.is_apart_from(life); });
-  }
-  void forget_before(int step) {
-    std::erase_if(blocks_, [&](const Block& block) { return block.life.last < step; });
-  }
-
- private:
-  struct Block {
-    std::int64_t begin, end;
-    Lifetime life;
-  };
-  std::int64_t end_;
-  std::vector<Block> blocks_;  // by begin
-};
-
 // The lowest gap that fits, for one buffer after the other: in the first result that has one, else in the arena.
 void place_static(const Schedule& schedule, const std::vector<Lifetime>& lives, const std::vector<std::size_t>& order,
                   bool by_time, const Sharing& sharing, Places& places) {
@@ -89,7 +49,7 @@ void place_static(const Schedule& schedule, const std::vector<Lifetime>& lives, 
     int in_result = -1;
     std::int64_t at = -1;
     if (by_time) arena.forget_before(lives[b].first);
-    for (std::size_t r = 0; r < rooms.size() && at < 0 && bytes >= least_shared; ++r) {
+    for (std::size_t r = 0; r < rooms.size() && at < 0 && bytes >= least_in_result; ++r) {
       const Room& room = sharing.rooms[r];
       if (by_time) rooms[r].forget_before(lives[b].first);
       const bool is_over = lives[b].last < room.first;
@@ -156,7 +116,7 @@ std::vector<Room> find_rooms(const Schedule& schedule, const std::vector<Lifetim
   for (const Schedule::Donation& donation : schedule.donations) rooms.erase(donation.result);
   std::vector<Room> all;
   for (const auto& [result, room] : rooms)
-    if (room.bytes >= least_shared) all.push_back(room);
+    if (room.bytes >= least_in_result) all.push_back(room);
   std::ranges::stable_sort(all, std::greater{}, &Room::bytes);
   if (all.size() > most_rooms) all.resize(most_rooms);
   std::ranges::stable_sort(all, std::less{}, &Room::first);
@@ -282,7 +242,6 @@ std::vector<Lifetime> lifetimes(const Schedule& schedule) {
 
 // Shares memory in the way that takes the least.
 void place_temporaries(Schedule& schedule, const std::vector<Lifetime>& lives, Device device, bool in_results) {
-  const std::int64_t least = device.type == Device::Type::cpu ? least_shared : least_shared_on_device;
   const std::vector<int> none(lives.size(), -1);
   Sharing sharing{none, {}, none};
   Places best = place(schedule, lives, sharing);
@@ -290,7 +249,8 @@ void place_temporaries(Schedule& schedule, const std::vector<Lifetime>& lives, D
     Places places = place(schedule, lives, other);
     if (places.top < best.top) best = std::move(places), sharing = other;
   };
-  if (std::vector<int> hosts = find_hosts(schedule, lives, least); hosts != none) compare({std::move(hosts), {}, none});
+  if (std::vector<int> hosts = find_hosts(schedule, lives, least_shared(device)); hosts != none)
+    compare({std::move(hosts), {}, none});
   if (std::vector<Room> rooms = find_rooms(schedule, lives); in_results && !rooms.empty()) {
     std::vector<int> overwritten = find_overwritten(schedule, lives, rooms);
     compare({sharing.hosts, std::move(rooms), std::move(overwritten)});

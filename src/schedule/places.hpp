@@ -5,24 +5,16 @@
 #pragma once
 #include <vector>
 
+#include "base/gaps.hpp"
 #include "schedule/schedule.hpp"
 
 namespace weft {
 
-// The first and the last step that has the buffer; -1: none does.
-struct Lifetime {
-  int first = -1, last = -1;
-  int leaves_at = -1, returns_at = -1;  // between these steps it takes no memory; -1: it always does
+// Bytes of a temporary that lies in a result, whose address each call sets, or that another one overwrites: of less
+// there is little. On a device steps that share no memory run side by side, which is worth more.
+constexpr std::int64_t least_shared(Device device) { return device.type == Device::Type::cpu ? 4096 : 1 << 20; }
 
-  // Whether both never take memory at once.
-  bool is_apart_from(const Lifetime& other) const {
-    const auto apart = [&](int begin, int end) {
-      if (end < other.first || other.last < begin) return true;
-      return other.leaves_at >= 0 && other.leaves_at < begin && end < other.returns_at;
-    };
-    return leaves_at < 0 ? apart(first, last) : apart(first, leaves_at) && apart(returns_at, last);
-  }
-};
+// By buffer: the steps that have it.
 std::vector<Lifetime> lifetimes(const Schedule& schedule);
 
 // `in_results`: a result that takes no argument's memory may hold temporaries until it is written.

@@ -17,6 +17,7 @@
 #include "schedule/buffers.hpp"
 #include "schedule/lowered.hpp"
 #include "schedule/order.hpp"
+#include "schedule/places.hpp"
 #include "schedule/repeats.hpp"
 
 namespace weft {
@@ -37,11 +38,31 @@ Graph with_fresh_outputs(Graph graph) {
   return graph;
 }
 
+// What a loop carries at first, where that is a constant: a node of its own, a cast to its dtype, for each carry. The
+// loop updates it where it is; one constant for several carries would be copied for each.
+std::vector<Tensor> with_own_constants(const Node& node, std::span<const Tensor> operands, Device device) {
+  std::vector<Tensor> own(operands.begin(), operands.end());
+  const std::int64_t carries = node.op == Op::scan         ? node.attributes<Scan>().carries
+                               : node.op == Op::while_loop ? node.attributes<While>().carries
+                                                           : 0;
+  for (Tensor& operand : std::span(own).first(static_cast<std::size_t>(carries))) {
+    const Type& type = type_of(operand);
+    const Dim bytes = storage_bytes(info(type.dtype), type.shape.element_count());
+    const Op op = operand.node()->op;
+    const bool is_constant = info(op).kind == OpKind::leaf && op != Op::input && op != Op::data;
+    if (is_constant && bytes.is_constant() && bytes.constant() >= least_shared(device))
+      operand = Builder(node).make(Op::cast, {operand}, {}, type);
+  }
+  return own;
+}
+
 // Below, a value is a node. A node of several results, a call that somebody takes whole, gets one more for each of its
 // further results, a cast to its dtype, in which it is read.
-Graph with_further_results(const Graph& graph) {
-  return rewrite(graph, [](const Node& node, std::span<const Tensor> operands) -> Rewritten {
-    if (node.output_count == 1) return {};
+Graph with_further_results(const Graph& graph, Device device) {
+  return rewrite(graph, [device](const Node& node, std::span<const Tensor> given) -> Rewritten {
+    if (node.output_count == 1 && !is_loop(node.op)) return {};
+    const std::vector<Tensor> operands = with_own_constants(node, given, device);
+    if (node.output_count == 1) return Builder::copy(node, operands);
     std::vector<Tensor> results = results_of(Builder::copy(node, operands));
     for (Tensor& result : results | std::views::drop(1))
       result = Builder(node).make(Op::cast, {result}, {}, type_of(result));
@@ -378,7 +399,7 @@ Schedule chosen_at_borders(Schedule over, Schedule up_to, const Score& score) {
 }  // namespace
 
 Schedule make_schedule(const Graph& graph, Device device, const Providers& providers, ScheduleChoices choices) {
-  Graph fresh = with_fresh_outputs(with_further_results(graph));
+  Graph fresh = with_fresh_outputs(with_further_results(graph, device));
   const auto made = [&](bool borders) { return Scheduler(fresh, device, providers, choices, borders).run(); };
   Schedule over = made(false);
   if (!choices.fuses || !choices.regions || !uses_differ(over)) return over;

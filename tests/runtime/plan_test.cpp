@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "runtime/host/steps.hpp"
+#include "runtime/loop.hpp"
 #include "runtime/plan_number.hpp"
 #include "tests/runtime/support.hpp"
 #include "weft/error.hpp"
@@ -235,6 +236,65 @@ TEST_CASE(
     CHECK(notes.workspaces[2].first == arena + 4096);
     CHECK(notes.workspaces[2].second == 4096);
     CHECK(notes.workspaces[3].first == arena + 4096);
+  }
+}
+
+TEST_CASE(
+    "a workspace in the body of a loop lies where no temporary is, in every iteration, and nothing is allocated") {
+  static std::vector<std::pair<void*, std::size_t>> workspaces;
+  static std::vector<void*> temporaries;
+  struct Wanting final : Runnable {
+    explicit Wanting(std::size_t wanted) : bytes(wanted) {}
+    bool has_workspace() const override { return bytes > 0; }
+    std::size_t workspace(std::span<const Int>) const override { return bytes; }
+    void run(const StepCall& call) const override {
+      workspaces.emplace_back(call.workspace.data(), call.workspace.size());
+      temporaries.push_back(call.pointers[0]);
+    }
+    std::size_t bytes;
+  };
+  const auto wanting = [](std::vector<int> buffers, std::size_t bytes) {
+    return step(std::move(buffers),
+                [bytes](const Preparation&) -> std::unique_ptr<Runnable> { return std::make_unique<Wanting>(bytes); });
+  };
+  constexpr std::size_t block = 65536;
+  Plan body;
+  body.argument_count = body.result_count = 1;
+  body.buffers = {{PlanBuffer::Kind::argument, 0, DType::f32, block / 4},
+                  {PlanBuffer::Kind::temporary, 0, DType::f32, block / 4, 0},
+                  {PlanBuffer::Kind::temporary, 0, DType::f32, block / 4, block},
+                  {PlanBuffer::Kind::result, 0, DType::f32, block / 4}};
+  body.launches = {wanting({1, 0}, block / 2), wanting({2, 1}, 0), wanting({2, 3}, block)};
+  body.arena_bytes = 2 * block;
+  LoopDescription loop;
+  loop.operands = loop.results = {{0, block}};
+  loop.carries = 1;
+  loop.in_place = {true};
+  loop.length = 3;
+  Plan plan;
+  plan.argument_count = plan.result_count = 1;
+  plan.buffers = {{PlanBuffer::Kind::argument, 0, DType::f32, block / 4},
+                  {PlanBuffer::Kind::result, 0, DType::f32, block / 4}};
+  plan.launches = {step({0, 1}, [&](const Preparation& preparation) -> std::unique_ptr<Runnable> {
+    return std::make_unique<ScanStep>(loop, std::span(&body, 1), preparation.numbers);
+  })};
+  prepare(plan);
+  CHECK(workspace_bytes(plan, {}) >= 2 * block);
+  CHECK(workspace_bytes(plan, {}) < 2 * block + 1024);  // and the tables of pointers
+  std::vector<float> from(block / 4, 1), to(block / 4);
+  void *const arguments[] = {from.data()}, *const results[] = {to.data()};
+  run(plan, arguments, results, {});
+  workspaces.clear(), temporaries.clear();
+  workspaces.reserve(9), temporaries.reserve(9);
+  const long before = allocations;
+  run(plan, arguments, results, {});
+  CHECK(allocations == before);
+  REQUIRE(workspaces.size() == 9);
+  for (std::size_t i = 0; i < 9; i += 3) {
+    auto* const arena = static_cast<std::byte*>(temporaries[i]);
+    CHECK(workspaces[i] == std::pair<void*, std::size_t>(arena + block, block / 2));
+    CHECK(workspaces[i + 1].second == 0);
+    CHECK(workspaces[i + 2] == std::pair<void*, std::size_t>(arena, block));
   }
 }
 
