@@ -173,6 +173,7 @@ void add_to_package(PackageDraft& to, EntryName name, const FunctionHandle& func
 // A function that a package holds: called as the one that was packaged. Copies share it.
 template <class Signature>
 class PackageFunction;
+// The same: Package::function gives one. The arguments and the result are of these types.
 template <class R, class... P>
 class PackageFunction<R(P...)> {
   static_assert(detail::check_types<P...>() && detail::check_result<R>());
