@@ -101,11 +101,10 @@ std::vector<Tensor> backward(const Tensor& loss, std::span<const Tensor> variabl
                              std::vector<bool>& reached) {
   const AutogradTime time;
   if (!loss.defined()) fail(operation, loc, "the loss is an undefined tensor");
-  Loc where = loss.node()->loc.file ? loss.node()->loc : loc;
   if (!is_differentiable(loss))
-    fail(operation, where, "the loss must be a floating number, it is ", to_string(type_of(loss)));
+    fail(operation, loc, "the loss must be a floating number, it is ", to_string(type_of(loss)));
   if (!(type_of(loss).shape.element_count() == Dim(1)))
-    fail(operation, where, "the loss must be one number, it is ", to_string(type_of(loss)),
+    fail(operation, loc, "the loss must be one number, it is ", to_string(type_of(loss)),
          ": reduce it with sum or mean");
   Tensor seed;
   {
