@@ -20,26 +20,29 @@ AdamResult adam_update(const Tensor& parameter, const Tensor& gradient, const Te
 }
 
 template <bool decoupled>
+constexpr const char* optimizer_name = decoupled ? "AdamW" : "Adam";
+
+template <bool decoupled>
 BasicAdam<decoupled>::BasicAdam(const detail::Parameters& parameters, const Options& options, Groups groups, Loc loc)
     : lr(options.lr),
       beta1(options.beta1),
       beta2(options.beta2),
       eps(options.eps),
       weight_decay(options.weight_decay),
-      groups(parameters, groups, loc),
+      groups(detail::groups_of(optimizer_name<decoupled>, parameters, groups, loc)),
       maximize(options.maximize),
       first_(parameters.zeros(loc)),
       second_(parameters.zeros(loc)),
       missed_(detail::missed_at_first(parameters, loc)),
       rounding_(options.stochastic_rounding, loc) {
-  detail::check_options(decoupled ? "AdamW" : "Adam",
+  detail::check_options(optimizer_name<decoupled>,
                         {{"lr", options.lr}, {"eps", options.eps}, {"weight_decay", options.weight_decay}},
                         {{"beta1", options.beta1}, {"beta2", options.beta2}}, loc);
 }
 
 template <bool decoupled>
 void BasicAdam<decoupled>::step(const detail::Parameters& parameters, Loc loc) {
-  LooseComposite call(decoupled ? "adamw" : "adam", loc);
+  LooseComposite call(optimizer_name<decoupled>, loc);
   detail::require_same_model(parameters, first_, call.loc());
   detail::NewValues values;
   const detail::StepCounts counts(parameters, steps, missed_, values, call.loc());

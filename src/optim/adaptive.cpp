@@ -24,7 +24,7 @@ RMSprop::RMSprop(const Parameters& parameters, const RMSpropOptions& options, Gr
       eps(options.eps),
       weight_decay(options.weight_decay),
       momentum(options.momentum),
-      groups(parameters, groups, loc),
+      groups(detail::groups_of("RMSprop", parameters, groups, loc)),
       maximize(options.maximize),
       centered_(options.centered),
       square_(parameters.zeros(loc)) {
@@ -39,7 +39,7 @@ RMSprop::RMSprop(const Parameters& parameters, const RMSpropOptions& options, Gr
   if (options.momentum != 0) velocity_ = parameters.zeros(loc);
 }
 void RMSprop::step(const Parameters& parameters, Loc loc) {
-  Step step("rmsprop", parameters, square_, loc);
+  Step step("RMSprop", parameters, square_, loc);
   const Scalar rest = 1 - alpha;
   detail::each_trained(parameters, step.loc(), [&](std::size_t i, Tensor& p, const Tensor& gradient) {
     const Tensor own = wide(p), g = gradient + own * groups.weight_decay(i, weight_decay);
@@ -65,7 +65,7 @@ Adadelta::Adadelta(const Parameters& parameters, const AdadeltaOptions& options,
       rho(options.rho),
       eps(options.eps),
       weight_decay(options.weight_decay),
-      groups(parameters, groups, loc),
+      groups(detail::groups_of("Adadelta", parameters, groups, loc)),
       maximize(options.maximize),
       square_(parameters.zeros(loc)),
       change_(parameters.zeros(loc)) {
@@ -74,7 +74,7 @@ Adadelta::Adadelta(const Parameters& parameters, const AdadeltaOptions& options,
   check_numbers("Adadelta", Bounds::share, {{"rho", options.rho}}, loc);
 }
 void Adadelta::step(const Parameters& parameters, Loc loc) {
-  Step step("adadelta", parameters, square_, loc);
+  Step step("Adadelta", parameters, square_, loc);
   const Scalar rest = 1 - rho;
   detail::each_trained(parameters, step.loc(), [&](std::size_t i, Tensor& p, const Tensor& gradient) {
     const Tensor own = wide(p), g = gradient + own * groups.weight_decay(i, weight_decay), before = wide(change_[i]);
@@ -92,7 +92,7 @@ Adagrad::Adagrad(const Parameters& parameters, const AdagradOptions& options, Gr
       lr_decay(options.lr_decay),
       weight_decay(options.weight_decay),
       eps(options.eps),
-      groups(parameters, groups, loc),
+      groups(detail::groups_of("Adagrad", parameters, groups, loc)),
       maximize(options.maximize),
       square_(parameters.zeros(loc)),
       missed_(detail::missed_at_first(parameters, loc)) {
@@ -108,7 +108,7 @@ Adagrad::Adagrad(const Parameters& parameters, const AdagradOptions& options, Gr
     if (square->defined()) square = full_like(square, At(options.initial_accumulator_value, loc));
 }
 void Adagrad::step(const Parameters& parameters, Loc loc) {
-  Step step("adagrad", parameters, square_, loc);
+  Step step("Adagrad", parameters, square_, loc);
   const PerParameter slowed = StepCounts(parameters, steps, missed_, step, step.loc()).of([&](const Scalar& t) {
     return 1 + (t - 1) * lr_decay;
   });
@@ -128,14 +128,14 @@ Lion::Lion(const Parameters& parameters, const LionOptions& options, Groups grou
       beta1(options.beta1),
       beta2(options.beta2),
       weight_decay(options.weight_decay),
-      groups(parameters, groups, loc),
+      groups(detail::groups_of("Lion", parameters, groups, loc)),
       maximize(options.maximize),
       first_(parameters.zeros(loc)) {
   detail::check_options("Lion", {{"lr", options.lr}, {"weight_decay", options.weight_decay}},
                         {{"beta1", options.beta1}, {"beta2", options.beta2}}, loc);
 }
 void Lion::step(const Parameters& parameters, Loc loc) {
-  Step step("lion", parameters, first_, loc);
+  Step step("Lion", parameters, first_, loc);
   const Scalar rest1 = 1 - beta1, rest2 = 1 - beta2;
   detail::each_trained(parameters, step.loc(), [&](std::size_t i, Tensor& p, const Tensor& g) {
     const Scalar& rate = groups.lr(i, lr);
@@ -152,7 +152,7 @@ LAMB::LAMB(const Parameters& parameters, const LambOptions& options, Groups grou
       beta2(options.beta2),
       eps(options.eps),
       weight_decay(options.weight_decay),
-      groups(parameters, groups, loc),
+      groups(detail::groups_of("LAMB", parameters, groups, loc)),
       maximize(options.maximize),
       first_(parameters.zeros(loc)),
       second_(parameters.zeros(loc)),
@@ -161,7 +161,7 @@ LAMB::LAMB(const Parameters& parameters, const LambOptions& options, Groups grou
                         {{"beta1", options.beta1}, {"beta2", options.beta2}}, loc);
 }
 void LAMB::step(const Parameters& parameters, Loc loc) {
-  Step step("lamb", parameters, first_, loc);
+  Step step("LAMB", parameters, first_, loc);
   const StepCounts counts(parameters, steps, missed_, step, step.loc());
   const Scalar rest1 = 1 - beta1, rest2 = 1 - beta2;
   const PerParameter scale1 = counts.of([&](const Scalar& t) { return 1 - pow(beta1, t); });
@@ -187,7 +187,7 @@ Adafactor::Adafactor(const Parameters& parameters, const AdafactorOptions& optio
       eps2(options.eps2),
       d(options.d),
       weight_decay(options.weight_decay),
-      groups(parameters, groups, loc),
+      groups(detail::groups_of("Adafactor", parameters, groups, loc)),
       maximize(options.maximize),
       rows_(parameters.size()),
       columns_(parameters.size()),
@@ -223,7 +223,7 @@ static double epsilon(DType dtype) {
                                : 0x1p-7;
 }
 void Adafactor::step(const Parameters& parameters, Loc loc) {
-  Step step("adafactor", parameters, square_, loc);
+  Step step("Adafactor", parameters, square_, loc);
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     if (!rows_[i]->defined()) continue;
     Shape shape = rows_[i]->shape();

@@ -42,7 +42,7 @@ NAdam::NAdam(const Parameters& parameters, const NAdamOptions& options, Groups g
       eps(options.eps),
       weight_decay(options.weight_decay),
       momentum_decay(options.momentum_decay),
-      groups(parameters, groups, loc),
+      groups(detail::groups_of("NAdam", parameters, groups, loc)),
       maximize(options.maximize),
       decoupled_(options.decoupled_weight_decay),
       first_(parameters.zeros(loc)),
@@ -57,7 +57,7 @@ NAdam::NAdam(const Parameters& parameters, const NAdamOptions& options, Groups g
                         {{"beta1", options.beta1}, {"beta2", options.beta2}}, loc);
 }
 void NAdam::step(const Parameters& parameters, Loc loc) {
-  Step step("nadam", parameters, first_, loc);
+  Step step("NAdam", parameters, first_, loc);
   const StepCounts counts(parameters, steps, missed_, step, step.loc());
   const auto momentum_at = [&](const Scalar& t) { return beta1 * (1 - 0.5 * pow(Scalar(0.96), t * momentum_decay)); };
   const PerParameter momentum = counts.of(momentum_at);
@@ -85,7 +85,7 @@ RAdam::RAdam(const Parameters& parameters, const RAdamOptions& options, Groups g
       beta2(options.beta2),
       eps(options.eps),
       weight_decay(options.weight_decay),
-      groups(parameters, groups, loc),
+      groups(detail::groups_of("RAdam", parameters, groups, loc)),
       maximize(options.maximize),
       decoupled_(options.decoupled_weight_decay),
       first_(parameters.zeros(loc)),
@@ -95,7 +95,7 @@ RAdam::RAdam(const Parameters& parameters, const RAdamOptions& options, Groups g
                         {{"beta1", options.beta1}, {"beta2", options.beta2}}, loc);
 }
 void RAdam::step(const Parameters& parameters, Loc loc) {
-  Step step("radam", parameters, first_, loc);
+  Step step("RAdam", parameters, first_, loc);
   const StepCounts counts(parameters, steps, missed_, step, step.loc());
   const Scalar longest = 2 / (1 - beta2) - 1;
   const auto length_at = [&](const Scalar& t) { return longest - 2 * t * pow(beta2, t) / (1 - pow(beta2, t)); };

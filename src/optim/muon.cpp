@@ -53,7 +53,7 @@ Muon::Muon(Parameters parameters, const MuonOptions& options, Groups groups, Loc
       lr(options.lr),
       weight_decay(options.weight_decay),
       momentum(options.momentum),
-      groups(parameters, groups, loc),
+      groups(detail::groups_of("Muon", parameters, groups, loc)),
       // Moments of the others alone; a group's options are for both kinds.
       others(kept(parameters, inverted(matrices_of(parameters, options))), options.others, groups, loc),
       nesterov_(options.nesterov),
@@ -72,7 +72,7 @@ Muon::Muon(Parameters parameters, const MuonOptions& options, Groups groups, Loc
 }
 
 void Muon::step(Parameters matrices, Parameters rest, Loc loc) {
-  LooseComposite call("muon", loc);
+  LooseComposite call("Muon", loc);
   detail::require_same_model(matrices, momentum_, call.loc());
   matrices.keep(is_matrix_);
   rest.keep(inverted(is_matrix_));

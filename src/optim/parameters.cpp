@@ -69,6 +69,11 @@ std::vector<std::uint8_t> Parameters::named(const char* pattern) const {
   return result;
 }
 
+ParameterGroups groups_of(const char* optimizer, const Parameters& parameters, Groups groups, Loc loc) {
+  const Operation call(optimizer, loc);
+  return ParameterGroups(parameters, groups, loc);
+}
+
 }  // namespace detail
 
 // ---- groups ---------------------------------------------------------------------------------------------------------

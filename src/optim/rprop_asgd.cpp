@@ -16,7 +16,7 @@ Rprop::Rprop(const Parameters& parameters, const RpropOptions& options, Groups g
       eta_plus(options.eta_plus),
       least_step(options.least_step),
       most_step(options.most_step),
-      groups(parameters, groups, loc),
+      groups(detail::groups_of("Rprop", parameters, groups, loc)),
       maximize(options.maximize),
       previous_(parameters.zeros(loc)),
       size_(parameters.zeros(loc)),
@@ -31,7 +31,7 @@ Rprop::Rprop(const Parameters& parameters, const RpropOptions& options, Groups g
     if (this->groups[i].own_weight_decay) fail("Rprop", loc, "a group of Rprop has no weight decay");
 }
 void Rprop::step(const Parameters& parameters, Loc loc) {
-  Step step("rprop", parameters, previous_, loc);
+  Step step("Rprop", parameters, previous_, loc);
   const PerParameter count =
       StepCounts(parameters, steps, missed_, step, step.loc()).of([](const Scalar& t) { return t; });
   detail::each_trained(parameters, step.loc(), [&](std::size_t i, Tensor& p, const Tensor& g) {
@@ -53,7 +53,7 @@ ASGD::ASGD(const Parameters& parameters, const AsgdOptions& options, Groups grou
       alpha(options.alpha),
       t0(options.t0),
       weight_decay(options.weight_decay),
-      groups(parameters, groups, loc),
+      groups(detail::groups_of("ASGD", parameters, groups, loc)),
       maximize(options.maximize),
       average_(parameters.zeros(loc)),
       missed_(detail::missed_at_first(parameters, loc)) {
@@ -64,7 +64,7 @@ ASGD::ASGD(const Parameters& parameters, const AsgdOptions& options, Groups grou
   check_numbers("ASGD", Bounds::finite, {{"t0", options.t0}}, loc);
 }
 void ASGD::step(const Parameters& parameters, Loc loc) {
-  Step step("asgd", parameters, average_, loc);
+  Step step("ASGD", parameters, average_, loc);
   const StepCounts counts(parameters, steps, missed_, step, step.loc());
   const PerParameter share = counts.of([&](const Scalar& t) { return 1 / Scalar(maximum(t - 1 - t0, 1.0)); });
   const auto rates_of = [&](const Scalar& lr) {
@@ -82,7 +82,7 @@ void ASGD::step(const Parameters& parameters, Loc loc) {
   step.finish();
 }
 void ASGD::put_averages(const Parameters& parameters, Loc loc) const {
-  LooseComposite call("averaged", loc);
+  LooseComposite call("ASGD", loc);
   detail::require_same_model(parameters, average_, call.loc());
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     Tensor& p = parameters.parameter(i);

@@ -10,7 +10,7 @@ SGD::SGD(const detail::Parameters& parameters, const SgdOptions& options, Groups
       momentum(options.momentum),
       weight_decay(options.weight_decay),
       dampening(options.dampening),
-      groups(parameters, groups, loc),
+      groups(detail::groups_of("SGD", parameters, groups, loc)),
       maximize(options.maximize),
       nesterov_(options.nesterov),
       dampened_(options.dampening != 0),
@@ -25,9 +25,9 @@ SGD::SGD(const detail::Parameters& parameters, const SgdOptions& options, Groups
 }
 
 void SGD::step(const detail::Parameters& parameters, Loc loc) {
-  Operation call("sgd", loc);
+  Operation call("SGD", loc);
   if (velocity_.empty() && !recorder().trace() && momentum.tensor().item() != 0)
-    fail("update", call.loc(), "SGD was made without a momentum and has no velocities: give one from the start");
+    fail("SGD", call.loc(), "the optimizer was made without a momentum and has no velocities: give one from the start");
   groups.require_same_model(parameters, call.loc());
   if (!velocity_.empty()) detail::require_same_model(parameters, velocity_, call.loc());
   detail::NewValues values;

@@ -32,7 +32,7 @@ Shampoo::Shampoo(const Parameters& parameters, const ShampooOptions& options, Gr
     : lr(options.lr),
       momentum(options.momentum),
       weight_decay(options.weight_decay),
-      groups(parameters, groups, loc),
+      groups(detail::groups_of("Shampoo", parameters, groups, loc)),
       maximize(options.maximize),
       eps_(options.eps),
       update_freq_(options.update_freq),
@@ -62,7 +62,7 @@ Shampoo::Shampoo(const Parameters& parameters, const ShampooOptions& options, Gr
   }
 }
 void Shampoo::step(const Parameters& parameters, Loc loc) {
-  Step step("shampoo", parameters, sums_.size(), loc);
+  Step step("Shampoo", parameters, sums_.size(), loc);
   for (std::size_t i = 0; i < shapes_.size(); ++i)
     if (parameters.parameter(i).defined())
       detail::require_same_shape(parameters, i, Sizes(shapes_[i]).shape(), step.loc());

@@ -36,6 +36,8 @@ void require_same_shape(const Parameters& parameters, std::size_t i, const Shape
 
 // In errors: parameter 0 (blocks.0.weight).
 std::string name_of(const Parameters& parameters, std::size_t i);
+// The groups of an optimizer that is being made; errors have its name.
+ParameterGroups groups_of(const char* optimizer, const Parameters& parameters, Groups groups, Loc loc);
 // Throws the user's error for an amount that is negative or not finite, and a share that is not from 0 to below 1.
 void check_options(const char* optimizer, std::initializer_list<NamedNumber> amounts,
                    std::initializer_list<NamedNumber> shares, Loc loc);

@@ -472,7 +472,34 @@ TEST_CASE("what does not fit is refused, with the user's line") {
   refuses([&] { optim::cosine_annealing_lr(1, 0, 0); }, "t_max must be positive, it is 0");
   optim::SGD plain(two);
   plain.momentum = 0.9;
-  refuses([&] { plain.update(two, two); }, "made without a momentum");
+  refuses([&] { plain.update(two, two); }, "[SGD] the optimizer was made without a momentum");
+}
+
+TEST_CASE("errors of an optimizer have the name of its class") {
+  const Pair small = pair(1, 2);
+  Pair large{zeros({3, 3}), zeros({1})};
+  const auto refused = [](const std::string& words, auto f) {
+    try {
+      f();
+      FAIL("accepted");
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      CAPTURE(text);
+      CHECK(text.starts_with(words));
+      CHECK(text.find(", at optim_test.cpp:") != std::string::npos);
+      CHECK(text.find(". ") == std::string::npos);
+    }
+  };
+  with_each_optimizer(small, [&](const std::string& name, auto made) {
+    refused("[" + name + "] the optimizer was made for another model: parameter 0 (weight) was [2], is [3,3]",
+            [&] { made.update(large, large); });
+    using Made = decltype(made);
+    refused("[" + name + "] no parameter is named bas: they are ", [&] { Made(small, {}, {{"bas", {.lr = 1}}}); });
+    refused("[" + name + "] lr of the group bias must not be negative, it is -1", [&] {
+      Made(small, {}, {{"bias", {.lr = -1}}});
+    });
+  });
+  refused("[ASGD] the optimizer was made for another model", [&] { (void)optim::ASGD(small).averaged(large); });
 }
 
 }  // namespace

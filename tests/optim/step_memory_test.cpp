@@ -65,7 +65,7 @@ Moved moved_by(F f) {
   result.arena = e.arena_bytes;
   for (const Explanation::Kernel& kernel : e.kernels) {
     result.all += kernel.bytes;
-    if (kernel.name.find("adamw") != std::string::npos) result.update += kernel.bytes;
+    if (kernel.name.find("AdamW") != std::string::npos) result.update += kernel.bytes;
   }
   return result;
 }
