@@ -94,7 +94,6 @@ struct Kernel {
                                 // parameters[i] over the graph's symbols. Kernels that differ in sizes only can
                                 // so share one text.
   bool small = false;           // the bounds of its sizes keep every index in 32 bits, which a device's loops then have
-  int elided = 0;               // roundings that were left out (loop/roundings.hpp)
   std::vector<std::string> comments;          // what was fused, with the user's lines (file names and numbers only)
   std::shared_ptr<const std::string> shared;  // its shared_text() where that is known
 

@@ -1,6 +1,7 @@
 #include "loop/roundings.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace weft::loop {
 namespace {
@@ -15,10 +16,15 @@ class Elision {
 
   Kernel run() {
     for (std::size_t i = 0; i < before_.body.size(); ++i) put(before_.body[i], places_[i]);
-    after_.elided = static_cast<int>(
-        std::ranges::count_if(places_, [](const Place& place) { return place.rounds && place.rounded < 0; }));
     settle(after_);
     return std::move(after_);
+  }
+
+  std::vector<int> left_out() const {
+    std::vector<int> numbers;
+    for (std::size_t i = 0; i < places_.size(); ++i)
+      if (places_[i].rounds && places_[i].rounded < 0) numbers.push_back(static_cast<int>(i));
+    return numbers;
   }
 
  private:
@@ -91,11 +97,15 @@ class Elision {
 
 }  // namespace
 
-void elide_roundings(Kernel& kernel) {
+std::vector<int> elide_roundings(Kernel& kernel) {
   const auto is_half_apply = [](const Instruction& it) {
     return (it.kind == Kind::apply || it.kind == Kind::cast) && is_half(it.dtype);
   };
-  if (std::ranges::any_of(kernel.body, is_half_apply)) kernel = Elision(kernel).run();
+  if (std::ranges::none_of(kernel.body, is_half_apply)) return {};
+  Elision elision(kernel);
+  Kernel after = elision.run();
+  kernel = std::move(after);
+  return elision.left_out();
 }
 
 }  // namespace weft::loop

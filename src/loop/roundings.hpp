@@ -2,11 +2,13 @@
 // 16-bit floats is rounded. Out: one in which only what is stored, reduced, compared or used as an index is rounded;
 // everything else goes on in f32. Runs where Precision::fused asks for it, before loops are made.
 #pragma once
+#include <vector>
+
 #include "loop/kernel.hpp"
 
 namespace weft::loop {
 
-// Kernel::elided counts the values that are not rounded any more.
-void elide_roundings(Kernel& kernel);
+// Returns the numbers that instructions of the given body had whose results are not rounded any more, in order.
+std::vector<int> elide_roundings(Kernel& kernel);
 
 }  // namespace weft::loop

@@ -17,6 +17,7 @@
 #include "loop/product.hpp"
 #include "loop/roundings.hpp"
 #include "schedule/kernel_axes.hpp"
+#include "schedule/schedule.hpp"
 
 namespace weft {
 namespace {
@@ -48,6 +49,20 @@ class Lowering {
       emit(store);
     }
     return std::move(kernel_);
+  }
+
+  // For people: what these instructions of the kernel compute, each operation once, the first of them by name.
+  std::string operations_text(const std::vector<int>& instructions) const {
+    static constexpr std::size_t most = 8;
+    std::vector<std::string> texts;
+    for (const int each : instructions)
+      if (const auto found = operations_.find(each); found != operations_.end())
+        if (std::string text = operation_text(*found->second); std::ranges::find(texts, text) == texts.end())
+          texts.push_back(std::move(text));
+    std::string all;
+    for (std::size_t i = 0; i < std::min(texts.size(), most); ++i) all += (i ? "; " : "") + texts[i];
+    if (texts.size() > most) all += concat_text("; and ", texts.size() - most, " more");
+    return all;
   }
 
  private:
@@ -161,6 +176,7 @@ class Lowering {
     if (auto found = memo_.find(key); found != memo_.end()) return found->second;
     int result = compute(*value.node(), index);
     memo_.emplace(std::move(key), result);
+    operations_.try_emplace(result, value.node());
     return result;
   }
 
@@ -421,6 +437,7 @@ class Lowering {
   int group_;
   Kernel kernel_;
   std::map<Key, int> memo_;
+  std::map<int, const Node*> operations_;  // whose results instructions are
   std::map<std::tuple<std::int32_t, std::uint64_t, int>, int> loads_;
   std::map<std::uint64_t, int> made_tests_;
   std::map<std::pair<int, int>, int> conjunctions_;
@@ -470,8 +487,12 @@ bool has_memory(const Grouping& grouping, const Tensor& value, int group, int de
 }
 
 loop::Stages lower(const LoweringContext& context, const Group& walked, int group, std::span<const StorePoint> stores) {
-  Kernel kernel = Lowering(context, walked, group).run(stores);
-  if (context.elides_roundings) loop::elide_roundings(kernel);
+  Lowering lowering(context, walked, group);
+  Kernel kernel = lowering.run(stores);
+  const std::vector<int> left_out = context.elides_roundings ? loop::elide_roundings(kernel) : std::vector<int>();
+  if (!left_out.empty())
+    kernel.comments.push_back(concat_text(counted(std::ssize(left_out), "rounding", "roundings"),
+                                          " to 16 bits left out: ", lowering.operations_text(left_out)));
   order_axes(kernel);
   merge_axes(kernel);
   const bool on_host = context.device.type == Device::Type::cpu;

@@ -106,9 +106,7 @@ loop::Stages LoweredGroups::make(const Group& group, int id, std::span<const Sto
   const auto [name, comments] = words();
   for (loop::Kernel& kernel : made.kernels) {
     kernel.name = name;
-    kernel.comments = comments;
-    if (kernel.elided > 0)
-      kernel.comments.push_back(concat_text(counted(kernel.elided, "rounding", "roundings"), " to 16 bits left out"));
+    kernel.comments.insert(kernel.comments.begin(), comments.begin(), comments.end());
     loop::verify(kernel);
     kernel.shared = std::make_shared<const std::string>(loop::shared_text(kernel));
   }

@@ -98,6 +98,43 @@ TEST_CASE(
   CHECK(of_fused < of_eager);
 }
 
+TEST_CASE("a kernel under Precision::fused names the operations whose roundings it leaves out" * needs(a_compiler)) {
+  const Tensor x = sample(1, DType::bf16), y = sample(2, DType::bf16);
+  const auto text = [&](auto f) {
+    const Explanation explanation = explain(compile(f, {.precision = Precision::fused}), x, y);
+    REQUIRE(explanation.kernels.size() == 1);
+    const std::string& source = explanation.kernels[0].source;
+    const std::size_t begin = source.find(" roundings to 16 bits left out");
+    REQUIRE(begin != std::string::npos);
+    const std::size_t start = source.rfind("// ", begin) + 3;
+    return source.substr(start, source.find('\n', start) - start);
+  };
+  const int line = __LINE__;
+  const auto two = [](const Tensor& x, const Tensor& y) {
+    const Tensor product = x * y;
+    const Tensor sum = product + y;
+    return sum * x;
+  };
+  const auto at = [&](int below) { return " bf16[7,33], precision_test.cpp:" + std::to_string(line + below); };
+  CHECK(text(two) == "2 roundings to 16 bits left out: mul" + at(2) + "; add" + at(3));
+  const auto ten = [](const Tensor& x, const Tensor& y) {
+    Tensor z = x * y;
+    z = z + x;
+    z = z * y;
+    z = z + y;
+    z = z * x;
+    z = z + x;
+    z = z * y;
+    z = z + y;
+    z = z * x;
+    z = z + x;
+    return z * y;
+  };
+  const std::string bounded = text(ten);
+  CHECK(bounded.starts_with("10 roundings to 16 bits left out: mul bf16[7,33], precision_test.cpp:"));
+  CHECK(bounded.ends_with("; and 2 more"));
+}
+
 TEST_CASE("a kernel under Precision::fused rounds once what f32 computes" * needs(a_compiler)) {
   const auto chain = [](const Tensor& x, const Tensor& y) { return (x * y + y) * x - y; };
   for (const DType dtype : {DType::bf16, DType::f16}) {
