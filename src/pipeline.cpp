@@ -157,11 +157,6 @@ void require_device(const Graph& graph, Device device, Device::Type wanted, cons
          "\" was asked for, and a tensor is on ", to_string(found->node()->type.device), ": ",
          to_string(found->node()->type));
 }
-PassContext context_of(Device device, const PipelineOptions& options) {
-  PassContext context{device, [device](const Node& node) { return providers::all().takes(node, device); }};
-  context.memory_budget = options.memory_budget;
-  return context;
-}
 
 StageReport run_pass(const Stage& stage, Graph& graph, PassContext& context, bool verified) {
   std::map<const Rewrite*, int> rewrites;
@@ -176,13 +171,46 @@ StageReport run_pass(const Stage& stage, Graph& graph, PassContext& context, boo
   return report;
 }
 
+// What a call of the graph would take, after these stages: passes, the schedule and its memory.
+std::int64_t planned_bytes(Graph graph, Device device, std::span<const Stage> stages, PassContext& context,
+                           const PipelineOptions& options) {
+  Compilation compilation{std::move(graph), {}, {}, nullptr, options.updates, options.title, choices_of(options)};
+  for (const Stage& stage : stages) {
+    if (stage.is_pass())
+      run_pass(stage, compilation.graph, context, false);
+    else if (stage.of_graph)
+      stage.of_graph(compilation, device);
+  }
+  return taken_bytes(compilation, device);
+}
+// `stages` and `options` must live as long as the context.
+PassContext context_of(Device device, std::span<const Stage> stages, const PipelineOptions& options) {
+  PassContext context{device, [device](const Node& node) { return providers::all().takes(node, device); }};
+  context.memory_budget = options.memory_budget;
+  const auto choice = std::ranges::find_if(stages, [](const Stage& stage) { return stage.pass == rematerialize; });
+  if (choice == stages.end()) return context;
+  context.planned = [after = stages.subspan(static_cast<std::size_t>(choice - stages.begin()) + 1), plain = context,
+                     &options](const Graph& graph) mutable {
+    return planned_bytes(graph, plain.device, after, plain, options);
+  };
+  return context;
+}
+
 }  // namespace
+
+std::int64_t planned_bytes(Graph graph, const PipelineOptions& options) {
+  const std::vector<Stage> stages = stages_for(options);
+  const Device device = device_of(graph);
+  PassContext context = context_of(device, stages, options);
+  return planned_bytes(std::move(graph), device, stages, context, options);
+}
 
 Graph optimize(Graph graph, const PipelineOptions& options, std::vector<StageReport>* reports) {
   if (options.verify) verify(graph);
-  PassContext context = context_of(device_of(graph), options);
+  const std::vector<Stage> stages = stages_for(options);
+  PassContext context = context_of(device_of(graph), stages, options);
   const Executable none;
-  for (const Stage& stage : stages_for(options)) {
+  for (const Stage& stage : stages) {
     if (!stage.is_pass()) continue;
     StageReport report = run_pass(stage, graph, context, options.verify);
     if (options.after) options.after({stage.name, graph, nullptr, none});
@@ -198,7 +226,7 @@ void run_of_graph(Compilation& compilation, Device device, const std::vector<Sta
                   const PipelineOptions& options) {
   Executable& executable = *compilation.executable;
   const DecidedSizes sizes(compilation.graph);
-  PassContext context = context_of(device, options);
+  PassContext context = context_of(device, stages, options);
   if (options.verify) verify(compilation.graph);
   for (const Stage& stage : stages) {
     if (stage.of_target) continue;

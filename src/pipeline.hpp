@@ -127,6 +127,10 @@ std::shared_ptr<const Executable> compile_graph(Graph graph, const PipelineOptio
 std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph> graphs,
                                                               const PipelineOptions& options);
 
+// What a call of the graph takes beside arguments and constants, as it is planned, without compiling anything. On a
+// device the temporaries alone.
+std::int64_t planned_bytes(Graph graph, const PipelineOptions& options);
+
 // The graph after the passes: what the schedule, the reference interpreter and the tests take.
 Graph optimize(Graph graph, const PipelineOptions& options, std::vector<StageReport>* reports = nullptr);
 

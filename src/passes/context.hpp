@@ -13,6 +13,9 @@ struct PassContext {
   std::function<bool(const Node&)> provided = {};      // whether somebody does the operation there as it is
   std::function<void(const Rewrite&)> rewritten = {};  // called each time that a row of a table replaces a node
   double memory_budget = 1;                            // of CompileOptions (passes/rematerialize.hpp)
+  // Bytes that a call of the graph would take beside arguments and constants, as its memory is planned. Asked only
+  // below a budget of 1; without it they are estimated.
+  std::function<std::int64_t(const Graph&)> planned = {};
 
   bool provides(const Node& node) const { return provided && provided(node); }
 };

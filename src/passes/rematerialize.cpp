@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <unordered_set>
+#include <utility>
 
 #include "base/fail.hpp"
 #include "ir/builder.hpp"
@@ -16,10 +18,10 @@
 namespace weft {
 namespace {
 
-constexpr double least_share = 0.05;  // of what is held: less is not worth more time
-constexpr int most_turns = 2;
-constexpr double little_time = 1.04;  // of the graph without anything computed again: taken below any goal
-constexpr std::uint32_t near = 64;    // nodes: a kernel seldom holds a value for longer
+constexpr double least_share = 0.05;  // of what a call takes: less is not worth more time
+constexpr double about = 1.1;         // of the goal: choices are few
+constexpr int most_cuts = 2;
+constexpr std::uint32_t near = 64;  // nodes: a kernel seldom holds a value for longer
 
 using Flags = std::vector<bool>;  // by node
 
@@ -217,123 +219,114 @@ HeldBytes held_bytes(const Graph& graph) {
 
 namespace {
 
-// The choice of what is saved: in the order of time, the first that takes more than a little of it and holds no more
-// than the goal, or else the one that holds the least.
-class Search {
+// What may be saved where the graph is cut at its peak: few choices that by estimate hold less, and take more time, one
+// than the one before, about evenly spaced by what they hold.
+class Choices {
  public:
-  Search(const Graph& graph, HeldBytes held, double budget, double most_time)
-      : graph_(graph),
-        halves_(graph, held.at),
-        partitions_(halves_.first, halves_.reads),
-        budget_(budget),
-        most_time_(most_time),
-        best_(graph),
-        held_(held) {}
-
-  void run(std::optional<double>& goal) {
+  // `graph` must live as long as this.
+  Choices(const Graph& graph, HeldBytes held)
+      : graph_(graph), halves_(graph, held.at), partitions_(halves_.first, halves_.reads) {
     if (halves_.reads.values.empty()) return;
-    const std::vector<SavedValue> cheap = partitions_.cheap();
-    Made made = of(cheap);
-    if (!goal) goal = static_cast<double>(made.held.most) - (1 - budget_) * static_cast<double>(bytes_of(cheap));
-    goal_ = *goal;
-    if (ends(made)) return keep(std::move(made));
-    keep_if_better(std::move(made), first_weight);
-    std::int64_t bytes = bytes_of(cheap);
-    double above = first_weight / weight_step;
-    for (double weight = first_weight; weight > last_weight; above = weight, weight *= weight_step) {
-      const std::vector<SavedValue> saved = partitions_.at(weight);
-      if (bytes_of(saved) >= bytes) continue;
-      bytes = bytes_of(saved);
-      Made next = of(saved);
-      if (ends(next)) return find_border(above, weight, std::move(next));
-      keep_if_better(std::move(next), weight);
-    }
-    // Of layers that are alike some: between the weights beside the best one.
-    const double best = best_weight_, step = std::pow(weight_step, 1.0 / parts);
-    double weight = best / weight_step;
-    for (int i = 1; i < 2 * parts; ++i) keep_if_better(of(partitions_.at(weight *= step)), best);
+    add(0, first_weight, partitions_.cheap());
+    cheap_bytes_ = all_[0].bytes;
+    for (double weight = first_weight; weight > last_weight; weight *= weight_step)
+      add_between(all_.size() - 1, weight);
+    for (int turn = 0; turn < most_turns; ++turn)
+      if (!halve_widest()) break;
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    std::erase_if(
+        all_, [&](const Choice& choice) { return choice.held >= std::exchange(least, std::min(least, choice.held)); });
   }
 
-  Graph take_best() { return std::move(best_); }
-  HeldBytes held() const { return held_; }
-  bool is_done() const { return is_done_; }
-  bool is_better() const { return is_better_; }
+  std::size_t count() const { return all_.size(); }
+  Graph make(std::size_t i) const { return made_of(all_[i].saved); }
+  // That are saved where nothing expensive is computed again.
+  std::int64_t cheap_bytes() const { return cheap_bytes_; }
 
  private:
-  struct Made {
-    Graph graph;
-    HeldBytes held;
+  struct Choice {
+    double first, last;  // weights of time that give it
+    std::vector<SavedValue> saved;
+    std::int64_t bytes, held;
   };
-  static constexpr double first_weight = 1, last_weight = 1e-4, weight_step = 0.8;
-  static constexpr int parts = 12;
+  static constexpr double first_weight = 1, last_weight = 1e-4, weight_step = 0.4, closest = 1.003;
+  static constexpr int most_turns = 24;
+  static constexpr std::size_t most_choices = 12;
 
-  Made of(std::span<const SavedValue> saved) const {
-    Graph made = Rematerializer(graph_, halves_, saved).run();
-    const HeldBytes held = held_bytes(made);
-    return {std::move(made), held};
+  Graph made_of(std::span<const SavedValue> saved) const { return Rematerializer(graph_, halves_, saved).run(); }
+  void add(std::size_t at, double weight, std::vector<SavedValue> saved) {
+    const std::int64_t bytes = bytes_of(saved), held = held_bytes(made_of(saved)).most;
+    all_.insert(all_.begin() + static_cast<std::ptrdiff_t>(at), {weight, weight, std::move(saved), bytes, held});
   }
-  // Whether what takes more time need not be tried.
-  bool ends(const Made& made) const {
-    return static_cast<double>(made.held.most) <= goal_ && time_of(made.graph) > most_time_;
+  // What is saved at a weight between those of one choice and of the next, unless it is one of them.
+  void add_between(std::size_t at, double weight) {
+    std::vector<SavedValue> saved = partitions_.at(weight);
+    const std::int64_t bytes = bytes_of(saved);
+    if (bytes >= all_[at].bytes)
+      all_[at].last = weight;
+    else if (at + 1 < all_.size() && bytes <= all_[at + 1].bytes)
+      all_[at + 1].first = weight;
+    else
+      add(at + 1, weight, std::move(saved));
   }
-  // The choice that ends the search and takes the least time, or where time is what ends it, the one before.
-  void find_border(double above, double below, Made end) {
-    for (int turn = 0; turn < 5; ++turn) {
-      const double middle = std::sqrt(above * below);
-      Made made = of(partitions_.at(middle));
-      const bool is_end = ends(made);
-      (is_end ? below : above) = middle;
-      if (is_end)
-        end = std::move(made);
-      else
-        keep_if_better(std::move(made), middle);
+  // Of layers that are alike some: between the two choices of which the second holds the most less than what is held
+  // with less time, or after the one that holds the least, where the next one may save too little. False where all are
+  // close.
+  bool halve_widest() {
+    const auto best = std::ranges::min_element(all_, {}, &Choice::held);
+    std::int64_t least = all_[0].held, gap = 0;
+    std::size_t widest = 0, count = 1;
+    for (std::size_t i = 0; i + 1 < all_.size(); ++i) {
+      const std::int64_t less = least - all_[i + 1].held;
+      least = std::min(least, all_[i + 1].held);
+      count += less > 0;
+      const std::int64_t between = &all_[i] == &*best ? all_[i].bytes - all_[i + 1].bytes : less;
+      if (between > gap && all_[i].last > closest * all_[i + 1].first) widest = i, gap = between;
     }
-    keep(std::move(end));
-  }
-  void keep_if_better(Made made, double weight) {
-    if (static_cast<double>(made.held.most) >= (1 - least_share) * static_cast<double>(held_.most)) return;
-    best_ = std::move(made.graph);
-    held_ = made.held;
-    best_weight_ = weight;
-    is_better_ = true;
-  }
-  void keep(Made made) {
-    best_ = std::move(made.graph);
-    held_ = made.held;
-    is_better_ = is_done_ = true;
+    if (gap == 0 || count >= most_choices) return false;
+    add_between(widest, std::sqrt(all_[widest].last * all_[widest + 1].first));
+    return true;
   }
 
   const Graph& graph_;
   const Halves halves_;
   Partitions partitions_;
-  const double budget_, most_time_;
-  Graph best_;
-  HeldBytes held_;
-  double goal_ = 0, best_weight_ = first_weight;
-  bool is_better_ = false, is_done_ = false;
+  std::vector<Choice> all_;
+  std::int64_t cheap_bytes_ = 0;
 };
 
 }  // namespace
 
+// The choices do not depend on the budget, and the first one that takes no more than the goal is taken, or else that
+// which takes the least: so a smaller budget never takes more, and no budget more than the graph as it is.
 Graph rematerialize(const Graph& graph, const PassContext& context) {
-  const double budget = context.memory_budget;
-  if (budget >= 1) return graph;
-  HeldBytes held = held_bytes(graph);
-  if (held.most == 0) return graph;
-  const double time = little_time * time_of(graph);
+  if (context.memory_budget >= 1 || held_bytes(graph).most == 0) return graph;
+  const auto taken = [&](const Graph& of) {
+    return static_cast<double>(context.planned ? context.planned(of) : held_bytes(of).most);
+  };
+  const double before = taken(graph);
+  Graph base = graph, best = graph;
+  double least = (1 - least_share) * before;
   std::optional<double> goal;
-  Graph made = graph;
-  for (int turn = 0; turn < most_turns; ++turn) {
-    Search search(made, held, budget, time);
-    search.run(goal);
-    if (!search.is_better()) break;
-    held = search.held();
-    Graph best = search.take_best();
-    made = std::move(best);
+  for (int turn = 0; turn < most_cuts; ++turn) {
+    const HeldBytes held = held_bytes(base);
     // Once more, where the most is held by what is computed again: a long chain in parts.
-    if (search.is_done() || made.nodes[held.at].node()->recomputation == 0) break;
+    if (goal && base.nodes[held.at].node()->recomputation == 0) break;
+    const Choices choices(base, held);
+    for (std::size_t i = 0; i < choices.count(); ++i) {
+      Graph made = choices.make(i);
+      const double bytes = taken(made);
+      if (!goal)
+        goal = std::min(before, bytes) - (1 - context.memory_budget) * static_cast<double>(choices.cheap_bytes());
+      if (bytes > least) continue;
+      best = std::move(made);
+      least = bytes;
+      if (bytes <= about * *goal) return best;
+    }
+    if (!goal) break;
+    base = best;
   }
-  return made;
+  return best;
 }
 
 std::vector<std::string> recomputed_texts(const Graph& graph) {

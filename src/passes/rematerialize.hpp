@@ -10,8 +10,10 @@
 
 namespace weft {
 
-// At a budget of 1 nothing is computed again. Below, no more than that part of the bytes is saved which are saved where
-// nothing expensive is computed again, as long as this lowers what is held at once by more than a little.
+// At a budget of 1 nothing is computed again. Below, a few choices are planned in the order of their time
+// (PassContext::planned), and the first that meets the goal is taken, or else the one that takes the least: the goal is
+// what the graph takes where nothing expensive is computed again, less the part of the saved bytes that the budget
+// leaves out. Never more than the graph as it is.
 Graph rematerialize(const Graph& graph, const PassContext& context);
 
 // The most bytes that the graph holds at once beside its inputs and outputs, in the order of its nodes: an estimate,

@@ -10,6 +10,7 @@
 #include "runtime/cuda/code.hpp"
 #include "runtime/cuda/launch_limits.hpp"
 #include "runtime/host/jit.hpp"
+#include "runtime/plan_memory.hpp"
 #include "schedule/launches.hpp"
 #include "schedule/offload.hpp"
 
@@ -52,6 +53,12 @@ void check_device_code(const std::vector<Compilation>& graphs) {
   }
 }
 
+// Of a plan that is made to be read only.
+class NoFunctions final : public runtime::Functions {
+ public:
+  void* entry(const std::string&) const override { return const_cast<NoFunctions*>(this); }
+};
+
 void mark_host_buffers(runtime::Plan& plan, const Graph& graph) {
   if (plan.device.type == Device::Type::cpu) return;
   const auto on_host = [](const Tensor& value) { return type_of(value).device.type == Device::Type::cpu; };
@@ -77,6 +84,22 @@ std::size_t memory(Compilation& compilation, Device device) {
   offload_values(compilation.schedule, compilation.graph, device);
   plan_memory(compilation.schedule, device, compilation.updates, device.type == Device::Type::cpu);
   return compilation.schedule.buffers.size();
+}
+
+std::int64_t taken_bytes(const Compilation& compilation, Device device) {
+  const Graph& graph = compilation.graph;
+  if (device.type != Device::Type::cpu) return dims::at_hints(compilation.schedule.arena_bytes, graph.symbols);
+  Schedule schedule = compilation.schedule;
+  for (ScheduleBuffer& buffer : schedule.buffers) buffer.constant = {};  // nothing runs
+  std::vector<runtime::EntryPoint> entries;
+  providers::Sources sources(device);
+  for (const Step& step : schedule.steps) entries.push_back(step.payload->emit(sources));
+  runtime::Plan plan = make_plan(schedule, entries, device, graph.inputs.size(), graph.outputs.size(),
+                                 graph.symbols.size(), std::make_shared<NoFunctions>());
+  std::vector<std::int64_t> sizes;
+  for (const DimSymbol& symbol : graph.symbols) sizes.push_back(symbol.hint);
+  runtime::prepare(plan);
+  return runtime::memory_of(plan, sizes).taken();
 }
 
 std::size_t generate(Target& target) {
