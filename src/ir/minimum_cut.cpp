@@ -4,13 +4,15 @@
 
 namespace weft {
 
-void MinimumCut::edge(std::uint32_t from, std::uint32_t to, std::int64_t capacity) {
-  const auto add = [&](std::uint32_t a, std::uint32_t b, std::int64_t left) {
-    edges_.push_back({b, first_[a], left});
+std::uint32_t MinimumCut::edge(std::uint32_t from, std::uint32_t to, std::int64_t capacity) {
+  const auto add = [&](std::uint32_t a, std::uint32_t b) {
+    edges_.push_back({b, first_[a], 0});
     first_[a] = static_cast<std::uint32_t>(edges_.size() - 1);
   };
-  add(from, to, capacity);
-  add(to, from, 0);
+  add(from, to);
+  add(to, from);
+  capacities_.push_back(capacity);
+  return static_cast<std::uint32_t>(capacities_.size() - 1);
 }
 
 // Levels are distances to the sink. Stops at the source's level.
@@ -63,22 +65,26 @@ void MinimumCut::push_flow(std::uint32_t source, std::uint32_t sink) {
   }
 }
 
-std::vector<bool> MinimumCut::source_side(std::uint32_t source, std::uint32_t sink) {
+const std::vector<bool>& MinimumCut::source_side(std::uint32_t source, std::uint32_t sink) {
+  for (std::size_t i = 0; i < capacities_.size(); ++i) {
+    edges_[2 * i].left = capacities_[i];
+    edges_[2 * i + 1].left = 0;
+  }
   level_.resize(first_.size());
   while (find_levels(source, sink)) {
     current_ = first_;
     push_flow(source, sink);
   }
-  std::vector<bool> reached(first_.size());
-  reached[source] = true;
+  reached_.assign(first_.size(), false);
+  reached_[source] = true;
   queue_.assign(1, source);
   for (std::size_t i = 0; i < queue_.size(); ++i)
     for (std::uint32_t e = first_[queue_[i]]; e != none; e = edges_[e].next)
-      if (const std::uint32_t to = edges_[e].to; edges_[e].left > 0 && !reached[to]) {
-        reached[to] = true;
+      if (const std::uint32_t to = edges_[e].to; edges_[e].left > 0 && !reached_[to]) {
+        reached_[to] = true;
         queue_.push_back(to);
       }
-  return reached;
+  return reached_;
 }
 
 }  // namespace weft

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <unordered_map>
 
 #include "base/fail.hpp"
@@ -134,19 +135,20 @@ class Partitioner {
     for (const Tensor& value : reads.values) at(value).is_read = true;
     for (const Tensor& value : reads.compared) nodes_[graph.number(value)].is_exact = true;
     for (std::size_t i = nodes_.size(); i-- > 0;) visit(i);
+    build();
   }
 
   std::vector<SavedValue> saved(double budget) {
-    if (budget >= 1) return list(cut(time_weight, false));
-    const std::int64_t least = bytes(cut(0, true));
-    const auto wanted = static_cast<std::int64_t>(budget * static_cast<double>(bytes(cut(time_weight, false))));
-    // The more a byte counts against time, the less is saved: the greatest weight of time that fits.
+    if (budget >= 1) return cheap();
     Cut best = cut(0, true);
+    const auto wanted = static_cast<std::int64_t>(budget * static_cast<double>(bytes(cut(time_weight, false))));
+    const std::int64_t most = std::max(wanted, bytes(best));
+    // The more a byte counts against time, the less is saved: the greatest weight of time that fits.
     double fits = -40, exceeds = -2;  // exponents
     for (int turn = 0; turn < 16; ++turn) {
       const double middle = (fits + exceeds) / 2;
       Cut made = cut(std::exp2(middle), true);
-      const bool is_small = bytes(made) <= std::max(wanted, least);
+      const bool is_small = bytes(made) <= most;
       (is_small ? fits : exceeds) = middle;
       if (is_small) best = std::move(made);
     }
@@ -160,16 +162,27 @@ class Partitioner {
     bool is_there = false;   // an argument, a result or a constant: the derivative reads it anyway
     bool is_read = false;    // by the derivative
     bool is_wanted = false;  // by it, or by what may be computed again
-    std::uint32_t vertex = 0;
   };
   struct Entry {
     std::vector<Output> outputs;
     bool is_exact = false;      // a comparison depends on its bits
     bool is_candidate = false;  // one of its results is saved or computed again
     Work work;
-    std::uint32_t vertex = 0;
   };
-  using Cut = std::vector<Tensor>;
+  // A node that may be computed again, and what the edge from the source costs.
+  struct Again {
+    std::uint32_t edge;
+    bool is_expensive, is_never;
+    double time;
+  };
+  // A value that may be saved.
+  struct Value {
+    std::uint32_t node, output;
+    std::uint32_t from, to;  // vertices
+    std::int64_t bytes;
+  };
+  using Cut = std::vector<std::uint32_t>;  // into values_
+  static constexpr std::uint32_t source = 0, sink = 1;
 
   Output& at(const Tensor& value) { return nodes_[graph_.number(value)].outputs[value.output()]; }
   const Node& node(std::size_t i) const { return *graph_.nodes[i].node(); }
@@ -196,44 +209,46 @@ class Partitioner {
     }
   }
 
-  // Saved values where an addition's time counts so much.
-  Cut cut(double weight, bool expensive_too) {
-    constexpr std::uint32_t source = 0, sink = 1;
+  // The graph that is cut. Only the capacities from the source depend on the weight of time.
+  void build() {
+    std::vector<std::uint32_t> first(nodes_.size());  // vertices: of a node, and behind it of its results
     std::uint32_t vertices = 2;
-    for (Entry& entry : nodes_) {
-      if (!entry.is_candidate) continue;
-      entry.vertex = vertices++;
-      for (Output& output : entry.outputs)
-        if (output.is_wanted) output.vertex = vertices++;
-    }
-    MinimumCut graph(vertices);
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      first[i] = vertices;
+      if (nodes_[i].is_candidate) vertices += 1 + static_cast<std::uint32_t>(nodes_[i].outputs.size());
+    }
+    cuts_.emplace(vertices);
+    for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
       const Entry& entry = nodes_[i];
       if (!entry.is_candidate) continue;
-      const bool banned = entry.work.never || (entry.work.expensive && !expensive_too);
       // Of equal layers the first ones are computed again: their values would be held for the longest time.
       const double later = 1 + 0.05 * static_cast<double>(i) / static_cast<double>(nodes_.size());
-      const auto time = static_cast<std::int64_t>(entry.work.time * weight * later * units);
-      if (banned || time > 0) graph.edge(source, entry.vertex, banned ? MinimumCut::unlimited : time);
-      for (std::size_t k = 0; k < entry.outputs.size(); ++k) {
+      again_.push_back(
+          {cuts_->edge(source, first[i], 0), entry.work.expensive, entry.work.never, entry.work.time * later * units});
+      for (std::uint32_t k = 0; k < entry.outputs.size(); ++k) {
         const Output& output = entry.outputs[k];
         if (!output.is_wanted) continue;
-        const Tensor value(const_cast<Node*>(&node(i)), static_cast<unsigned>(k));
-        graph.edge(entry.vertex, output.vertex, capacity(value, banned));
-        if (output.is_read || runs_once(node(i))) graph.edge(output.vertex, sink, MinimumCut::unlimited);
+        const Tensor value(const_cast<Node*>(&node(i)), k);
+        values_.push_back({i, k, first[i], first[i] + 1 + k, costs_.bytes(value)});
+        cuts_->edge(first[i], first[i] + 1 + k, capacity(value, entry.work.never));
+        if (output.is_read || runs_once(node(i))) cuts_->edge(first[i] + 1 + k, sink, MinimumCut::unlimited);
       }
-      if (banned) continue;
+      if (entry.work.never) continue;
       for (const Tensor& operand : node(i).inputs())
-        if (const Output& read = at(operand); read.is_wanted)
-          graph.edge(read.vertex, entry.vertex, MinimumCut::unlimited);
+        if (at(operand).is_wanted)
+          cuts_->edge(first[graph_.number(operand)] + 1 + operand.output(), first[i], MinimumCut::unlimited);
     }
-    const std::vector<bool> reached = graph.source_side(source, sink);
+  }
+  // Saved values where an addition's time counts so much.
+  Cut cut(double weight, bool expensive_too) {
+    for (const Again& again : again_) {
+      const bool banned = again.is_never || (again.is_expensive && !expensive_too);
+      cuts_->set_capacity(again.edge, banned ? MinimumCut::unlimited : static_cast<std::int64_t>(again.time * weight));
+    }
+    const std::vector<bool>& reached = cuts_->source_side(source, sink);
     Cut saved;
-    for (std::size_t i = 0; i < nodes_.size(); ++i)
-      for (std::size_t k = 0; k < nodes_[i].outputs.size(); ++k)
-        if (const Output& output = nodes_[i].outputs[k];
-            output.is_wanted && reached[nodes_[i].vertex] && !reached[output.vertex])
-          saved.emplace_back(graph_.nodes[i].node(), static_cast<unsigned>(k));
+    for (std::uint32_t i = 0; i < values_.size(); ++i)
+      if (reached[values_[i].from] && !reached[values_[i].to]) saved.push_back(i);
     return saved;
   }
   // A view is not saved, but for a small part of something larger.
@@ -246,20 +261,21 @@ class Partitioner {
 
   std::int64_t bytes(const Cut& saved) const {
     std::int64_t sum = 0;
-    for (const Tensor& value : saved) sum += costs_.bytes(value);
+    for (const std::uint32_t i : saved) sum += values_[i].bytes;
     return sum;
   }
   std::vector<SavedValue> list(const Cut& saved) {
     std::vector<SavedValue> all;
-    for (const Tensor& value : saved) {
-      const Entry& entry = nodes_[graph_.number(value)];
+    for (const std::uint32_t i : saved) {
+      const Tensor value(graph_.nodes[values_[i].node].node(), values_[i].output);
+      const Entry& entry = nodes_[values_[i].node];
       const char* const why = runs_once(*value.node()) ? "it is computed once only"
                               : entry.work.never && entry.is_exact && entry.work.expensive
                                   ? "a comparison depends on its bits"
                               : entry.work.never     ? "it can't be computed again"
                               : entry.work.expensive ? "it is expensive to compute again"
                                                      : "saving it takes less than computing it again";
-      all.push_back({value, costs_.bytes(value), why});
+      all.push_back({value, values_[i].bytes, why});
     }
     return all;
   }
@@ -267,6 +283,9 @@ class Partitioner {
   const Graph& graph_;
   Costs costs_;
   std::vector<Entry> nodes_;
+  std::optional<MinimumCut> cuts_;
+  std::vector<Again> again_;
+  std::vector<Value> values_;
 };
 
 }  // namespace
