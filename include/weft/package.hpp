@@ -241,7 +241,7 @@ class Package {
 // library that is not here.
 Package load_package(const std::string& path, Loc loc = Loc::current());
 
-// Several functions, or one for several kinds of arguments, for one file.
+// Several functions, or one for several kinds of arguments, for one file. Copies share what was added.
 class PackageWriter {
  public:
   PackageWriter();  // of an empty package

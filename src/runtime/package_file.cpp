@@ -243,8 +243,10 @@ PackageFile read_package(std::string_view bytes, const StepReader& read_step) {
     if (*isa > host_isa())
       refuse("was made for the instruction set ", package.isa, ", this machine has ", name(host_isa()));
     std::vector<std::shared_ptr<Library>> libraries;
-    for (const PackageLibrary& each : package.libraries)
+    for (PackageLibrary& each : package.libraries) {
       libraries.push_back(Library::load(each.bytes, each.key, each.units));
+      each.bytes = {};
+    }
     for (PackageEntry& entry : package.entries)
       for (PackageSpecialization& each : entry.specializations) {
         if (each.library != PackageSpecialization::no_library) each.plan.functions = libraries[each.library];

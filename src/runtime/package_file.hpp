@@ -125,8 +125,8 @@ struct PackageLibrary {
 
 struct PackageFile {
   std::vector<PackageEntry> entries;
-  std::vector<PackageLibrary> libraries;
-  std::string isa;  // that the kernels are for; who writes leaves it empty
+  std::vector<PackageLibrary> libraries;  // of one that was read without their bytes: they are loaded
+  std::string isa;                        // that the kernels are for; who writes leaves it empty
 };
 
 // The bytes of the file. `refusal`: why it can't be written; empty where it can.
