@@ -10,6 +10,7 @@
 #include "base/options.hpp"
 #include "package/support.hpp"
 #include "runtime/host/isa.hpp"
+#include "runtime/package_file.hpp"
 #include "tests/needs_compiler.hpp"
 
 using namespace package_test;
@@ -221,6 +222,25 @@ TEST_CASE("a file that was cut off, changed or is none is refused in a sentence"
   std::string next = bytes;
   next[13] = '2';
   CHECK(has(message(next), "has another format than the one that this version of Weft"));
+  // Another text under its own digest.
+  const auto sealed = [](std::string text) {
+    const Digest own = digest(text);
+    return text.append(reinterpret_cast<const char*>(&own.low), 8).append(reinterpret_cast<const char*>(&own.high), 8);
+  };
+  const std::string body = bytes.substr(0, bytes.size() - 16), here = version();
+  std::string other = body;
+  other.replace(other.find(here), here.size(), std::string(here.size(), '9'));
+  CHECK(has(message(sealed(other)),
+            "was made by version " + std::string(here.size(), '9') + " of Weft, this is " + here));
+  const auto unknown = [](const std::string&, runtime::FieldReader&) {
+    return std::shared_ptr<const runtime::Preparable>();
+  };
+  try {
+    runtime::read_package(bytes, unknown);
+    FAIL("a step that nobody makes");
+  } catch (const runtime::PackageRefusal& refusal) {
+    CHECK(refusal.why == "has a step, kernel, whose library is not on this machine");
+  }
   std::mt19937_64 random(5);
   const auto below = [&](std::size_t count) { return random() % count; };
   for (int i = 0; i < 500; ++i) {
@@ -232,28 +252,20 @@ TEST_CASE("a file that was cut off, changed or is none is refused in a sentence"
     flipped[below(bytes.size())] ^= static_cast<char>(1 << below(8));
     REQUIRE(has(message(flipped), "[load_package] "));
   }
-  // What only its author can make: another text under its own digest. It is a sentence, or loads; it is not run, and
-  // kernels stay what they are.
-  const std::size_t kernels = bytes.find(
-                        "\x7f"
-                        "ELF"),
-                    size = [&] {
-                      std::uint64_t count = 0;
-                      std::memcpy(&count, bytes.data() + kernels - sizeof count, sizeof count);
-                      return static_cast<std::size_t>(count);
-                    }();
+  // Any other text under its own digest is a sentence, or loads; it is not run, and kernels stay what they are.
+  const std::size_t kernels = bytes.find("\177ELF");
   REQUIRE(kernels != std::string::npos);
+  std::uint64_t size = 0;
+  std::memcpy(&size, bytes.data() + kernels - sizeof size, sizeof size);
   int loaded = 0;
   for (int i = 0; i < 2000; ++i) {
-    std::string forged = bytes.substr(0, bytes.size() - 16);
+    std::string forged = body;
     for (std::size_t left = 1 + below(3); left > 0; --left) {
       std::size_t at = below(forged.size() - size);
       if (at >= kernels) at += size;
       forged[at] = static_cast<char>(below(4) ? random() : forged[at] ^ 1);
     }
-    const Digest own = digest(forged);
-    forged.append(reinterpret_cast<const char*>(&own.low), 8).append(reinterpret_cast<const char*>(&own.high), 8);
-    const std::string what = message(forged);
+    const std::string what = message(sealed(forged));
     loaded += what == "(nothing thrown)";
     REQUIRE((what == "(nothing thrown)" || has(what, "[load_package] ")));
   }
