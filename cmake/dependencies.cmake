@@ -1,13 +1,16 @@
 # What the library is built from. Hana is part of the interface; zlib, minizip, threads and OpenMP's runtime are linked; the rest
 # are headers that only our own sources see.
-find_package(Boost 1.74 REQUIRED)
-find_package(range-v3 REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
-find_package(ZLIB REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(Threads REQUIRED)
 find_path(WEFT_XXHASH_INCLUDE xxhash.h REQUIRED)
+if(WEFT_RUNTIME_ONLY)
+  return()
+endif()
+find_package(Boost 1.74 REQUIRED)
+find_package(range-v3 REQUIRED)
+find_package(ZLIB REQUIRED)
 find_path(WEFT_MINIZIP_INCLUDE minizip/unzip.h REQUIRED)
 # PNG and JPEG. Where one is not installed, the functions that want it say so.
 find_path(WEFT_PNG_INCLUDE png.h)

@@ -7,22 +7,27 @@
 #include "base/log.hpp"
 #include "base/registered_code.hpp"
 #include "passes/rematerialize.hpp"
+#include "runtime/stored_step.hpp"
 #include "schedule/repeats.hpp"
 
 namespace weft {
 
-static StepWork work_of(const Payload& payload, std::span<const std::int64_t> symbols) {
+// A payload, or a step that was read from disk.
+template <class Step>
+static StepWork work_of_step(const Step& step, std::span<const std::int64_t> symbols) {
   StepWork work;
-  work.generated = payload.generated();
-  work.runs_others = payload.runs_others();
-  work.by = payload.by();
-  const loop::Cost cost = payload.cost();
+  work.generated = step.generated();
+  work.runs_others = step.runs_others();
+  work.by = step.by();
+  const auto cost = step.cost();
   work.bytes = dims::evaluate(cost.bytes, symbols);
   work.operations = dims::evaluate(cost.operations, symbols);
   return work;
 }
 StepWork work_of(const runtime::Launch& launch, std::span<const std::int64_t> symbols) {
-  return work_of(dynamic_cast<const Payload&>(*launch.step), symbols);
+  if (const auto* stored = dynamic_cast<const runtime::StoredStep*>(launch.step.get()))
+    return work_of_step(*stored, symbols);
+  return work_of_step(dynamic_cast<const Payload&>(*launch.step), symbols);
 }
 
 namespace {
@@ -65,7 +70,7 @@ Texts TextSources::texts() {
   for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
     const Step& step = schedule_.steps[i];
     const std::string& name = entries[i].name.empty() ? step.name : entries[i].name;
-    texts.steps.push_back({name, weft::work_of(*step.payload, hints_), step.operations});
+    texts.steps.push_back({name, work_of_step(*step.payload, hints_), step.operations});
   }
   texts.temporaries = temporaries();
   return texts;

@@ -2,6 +2,7 @@
 // faster than our own kernel, and all larger ones where WEFT_CBLAS=1 asks for it.
 #include "base/options.hpp"
 #include "providers/product.hpp"
+#include "providers/stored_payload.hpp"
 #include "runtime/host/cblas_product.hpp"
 #include "runtime/host/isa.hpp"
 
@@ -19,22 +20,11 @@ bool is_faster(const Node& node) {
          depth.constant() >= 3072;
 }
 
-class CblasPayload final : public Product {
+class CblasPayload final : public StoredPayload<runtime::StoredCblasProduct, Product> {
  public:
-  // `from`: a candidate, or a step on disk.
-  template <class From>
-  CblasPayload(From& from, const runtime::cblas::Library& library)
-      : Product(from), name_(library.name), product_(runtime::cblas::Product::make(library, contraction_)) {}
-  std::string stored_as() const override { return "cblas_matmul"; }
-  bool is_made() const { return product_ != nullptr; }
-  std::string by() const override { return name_; }
-  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    return std::make_unique<runtime::CblasProduct>(product_, contraction_, preparation.numbers);
-  }
-
- private:
-  std::string name_;
-  std::shared_ptr<const runtime::cblas::Product> product_;
+  CblasPayload(const Candidate& candidate, const runtime::cblas::Library& library)
+      : StoredPayload(runtime::StoredCblasProduct(contraction_of(candidate), library), candidate) {}
+  bool is_made() const { return stored_.is_made(); }
 };
 
 class CblasProvider final : public Provider {
@@ -58,12 +48,6 @@ class CblasProvider final : public Provider {
     if (!payload->is_made()) return std::nullopt;
     const Dim operations = payload->cost().operations;
     return Offer{operations / Dim(asked ? 70 : 53), std::move(payload)};  // asked for: less than others
-  }
-  std::shared_ptr<const Payload> read(runtime::FieldReader& from) const override {
-    const runtime::cblas::Library* library = runtime::cblas::library();
-    if (!library) return nullptr;
-    auto payload = std::make_shared<CblasPayload>(from, *library);
-    return payload->is_made() ? std::move(payload) : nullptr;
   }
 };
 

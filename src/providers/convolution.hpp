@@ -16,12 +16,6 @@ runtime::ConvolutionSizes expected(const runtime::ConvolutionDims& dims);
 class ConvolutionPayload : public Payload {
  public:
   explicit ConvolutionPayload(const Candidate& candidate);
-  explicit ConvolutionPayload(runtime::FieldReader& from) {
-    from(dims_, offsets_, text_, cost_.bytes, cost_.operations);
-  }
-  void write(runtime::FieldWriter& to, const runtime::EntryPoint&) const override {
-    to(dims_, offsets_, text_, cost_.bytes, cost_.operations);
-  }
   std::string details() const override;
   loop::Cost cost() const override { return cost_; }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
-#include "base/member_count.hpp"
 #include "providers/provider.hpp"
 #include "providers/sources.hpp"
 #include "runtime/cuda/steps.hpp"
@@ -12,49 +11,6 @@
 namespace weft::providers {
 
 namespace {
-
-// What kernels of one text need to be launched, and do: a set of size slots each.
-struct KernelLaunches {
-  std::size_t buffers = 0;  // of each
-  std::vector<std::vector<Dim>> parameters;
-  loop::Cost cost;
-  static auto fields(auto& self) {
-    return std::tie(self.buffers, self.parameters, self.cost.bytes, self.cost.operations);
-  }
-
-  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const {
-    WEFT_CHECK(preparation.function(), "kernel ", preparation.entry.name, " has not been compiled");
-    if (parameters.size() > 1)
-      return std::make_unique<runtime::cuda::DeviceKernelTable>(
-          preparation, buffers, std::vector<std::span<const Dim>>(parameters.begin(), parameters.end()));
-    if (preparation.device.type == Device::Type::cuda)
-      return std::make_unique<runtime::cuda::DeviceKernel>(preparation, buffers, parameters[0]);
-    // On one thread 8 bytes or 8 simple operations of a vector kernel take a nanosecond.
-    return std::make_unique<runtime::HostKernel>(reinterpret_cast<runtime::KernelFunction>(preparation.function()),
-                                                 preparation, cost.bytes / Dim(8) + cost.operations / Dim(8),
-                                                 parameters[0]);
-  }
-};
-
-static_assert(member_count<KernelLaunches> == 3 && member_count<loop::Cost> == 2, "a member is not in fields()");
-
-class StoredKernel final : public Payload {
- public:
-  explicit StoredKernel(runtime::FieldReader& from) : launched_(from.take<KernelLaunches>()) {
-    if (launched_.parameters.empty()) throw runtime::Malformed();
-  }
-  bool generated() const override { return true; }
-  std::string details() const override { return {}; }
-  loop::Cost cost() const override { return launched_.cost; }
-  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    return launched_.prepare(preparation);
-  }
-  std::string stored_as() const override { return stored_kernel; }
-  void write(runtime::FieldWriter& to, const runtime::EntryPoint&) const override { to(launched_); }
-
- private:
-  KernelLaunches launched_;
-};
 
 class Generated final : public Payload {
  public:
@@ -109,14 +65,21 @@ class Generated final : public Payload {
   runtime::EntryPoint emit(providers::Sources& sources) const override { return sources.add(kernels_); }
 
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    return launched().prepare(preparation);
+    const runtime::KernelFields all = launched();
+    if (preparation.device.type == Device::Type::cpu) return runtime::StoredKernel(all).prepare(preparation);
+    WEFT_CHECK(preparation.function(), "kernel ", preparation.entry.name, " has not been compiled");
+    if (all.parameters.size() == 1)
+      return std::make_unique<runtime::cuda::DeviceKernel>(preparation, all.buffers, all.parameters[0]);
+    return std::make_unique<runtime::cuda::DeviceKernelTable>(
+        preparation, all.buffers, std::vector<std::span<const Dim>>(all.parameters.begin(), all.parameters.end()));
   }
-  std::string stored_as() const override { return stored_kernel; }
+  std::string stored_as() const override { return runtime::StoredKernel::name; }
   void write(runtime::FieldWriter& to, const runtime::EntryPoint&) const override { to(launched()); }
 
  private:
-  KernelLaunches launched() const {
-    KernelLaunches all{kernels_[0].buffers.size(), {}, cost()};
+  runtime::KernelFields launched() const {
+    const loop::Cost cost = this->cost();
+    runtime::KernelFields all{kernels_[0].buffers.size(), {}, {cost.bytes, cost.operations}};
     for (const loop::Kernel& kernel : kernels_) all.parameters.push_back(kernel.parameters);
     return all;
   }
@@ -129,7 +92,5 @@ class Generated final : public Payload {
 std::shared_ptr<Payload> generated_kernels(std::vector<loop::Kernel> kernels) {
   return std::make_shared<Generated>(std::move(kernels));
 }
-
-std::shared_ptr<const Payload> read_kernel(runtime::FieldReader& from) { return std::make_shared<StoredKernel>(from); }
 
 }  // namespace weft::providers

@@ -6,7 +6,6 @@
 #include "providers/provider.hpp"
 #include "providers/sources.hpp"
 #include "runtime/loop.hpp"
-#include "runtime/plan_file.hpp"
 #include "schedule/launches.hpp"
 
 namespace weft::providers {
@@ -15,46 +14,11 @@ namespace {
 
 Dim bytes_of(const Type& type) { return storage_bytes(info(type.dtype), type.shape.element_count()); }
 
-std::unique_ptr<runtime::Runnable> runnable(Op op, const runtime::LoopDescription& loop,
-                                            std::span<const runtime::Plan> bodies, runtime::NumberTable& numbers) {
-  if (op == Op::scan) return std::make_unique<runtime::ScanStep>(loop, bodies, numbers);
-  if (op == Op::while_loop) return std::make_unique<runtime::WhileStep>(loop, bodies, numbers);
-  return std::make_unique<runtime::CondStep>(loop, bodies, numbers);
+runtime::LoopKind kind_of(Op op) {
+  return op == Op::scan         ? runtime::LoopKind::scan
+         : op == Op::while_loop ? runtime::LoopKind::while_loop
+                                : runtime::LoopKind::cond;
 }
-
-// One that was read from disk: its bodies are plans.
-class StoredLoop final : public Payload {
- public:
-  explicit StoredLoop(runtime::FieldReader& from) {
-    from(op_, loop_, cost_.bytes, cost_.operations);
-    const std::size_t bodies = op_ == Op::scan ? 1 : 2;
-    const bool fits = is_loop(op_) && loop_.in_place.size() == loop_.carries &&
-                      loop_.carries <= loop_.operands.size() && loop_.carries <= loop_.results.size() &&
-                      loop_.carries + loop_.scanned <= loop_.operands.size() && loop_.asked >= -1 &&
-                      loop_.asked < static_cast<std::int64_t>(loop_.carries);
-    if (!fits) throw runtime::Malformed();
-    for (std::size_t i = 0; i < bodies; ++i) bodies_.push_back(runtime::read_plan(from, read_step));
-  }
-  std::string details() const override { return {}; }
-  loop::Cost cost() const override { return cost_; }
-  bool runs_others() const override { return true; }
-  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    std::vector<runtime::Plan> bodies = bodies_;
-    for (runtime::Plan& body : bodies) body.functions = preparation.functions;
-    return runnable(op_, loop_, bodies, preparation.numbers);
-  }
-  std::string stored_as() const override { return "loop"; }
-  void write(runtime::FieldWriter& to, const runtime::EntryPoint&) const override {
-    to(op_, loop_, cost_.bytes, cost_.operations);
-    for (const runtime::Plan& body : bodies_) runtime::write_plan(to, body);
-  }
-
- private:
-  Op op_{};
-  runtime::LoopDescription loop_;
-  loop::Cost cost_;
-  std::vector<runtime::Plan> bodies_;
-};
 
 class LoopPayload final : public Payload {
  public:
@@ -149,13 +113,13 @@ class LoopPayload final : public Payload {
     return entry;
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    return runnable(op_, loop_, plans(preparation.entry, preparation.functions), preparation.numbers);
+    return runtime::make_loop(kind_of(op_), loop_, plans(preparation.entry, preparation.functions),
+                              preparation.numbers);
   }
-  std::string stored_as() const override { return "loop"; }
+  std::string stored_as() const override { return runtime::StoredLoop::name; }
   void write(runtime::FieldWriter& to, const runtime::EntryPoint& entry) const override {
     const loop::Cost all = cost();
-    to(op_, loop_, all.bytes, all.operations);
-    for (const runtime::Plan& body : plans(entry, nullptr)) runtime::write_plan(to, body);
+    runtime::StoredLoop::write(to, kind_of(op_), loop_, {all.bytes, all.operations}, plans(entry, nullptr));
   }
 
  private:
@@ -206,9 +170,6 @@ class LoopProvider final : public Provider {
     auto payload = std::make_shared<LoopPayload>(candidate);
     const Dim bytes = payload->cost().bytes;
     return Offer{bytes / Dim(8), std::move(payload)};
-  }
-  std::shared_ptr<const Payload> read(runtime::FieldReader& from) const override {
-    return std::make_shared<StoredLoop>(from);
   }
 };
 

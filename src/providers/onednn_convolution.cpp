@@ -9,7 +9,6 @@ namespace weft::providers {
 namespace {
 
 using runtime::ConvolutionSizes;
-using ConvolutionPrimitive = std::shared_ptr<const runtime::onednn::Convolution>;
 
 // One serves all batches, but for a weight's gradient.
 ConvolutionSizes served(const runtime::ConvolutionDims& dims) {
@@ -20,43 +19,20 @@ ConvolutionSizes served(const runtime::ConvolutionDims& dims) {
 
 class OneDnnPayload final : public ConvolutionPayload {
  public:
-  // `from`: a candidate, or a step on disk, which says for which sizes it was made.
-  template <class From>
-  OneDnnPayload(From& from, const runtime::onednn::Library& library)
-      : ConvolutionPayload(from),
-        library_(library),
-        name_(runtime::onednn::name(library)),
-        served_(sizes_of(from)),
-        expected_(runtime::onednn::Convolution::find(library, served_)) {}
-  std::string stored_as() const override { return "onednn_convolution"; }
-  void write(runtime::FieldWriter& to, const runtime::EntryPoint& entry) const override {
-    ConvolutionPayload::write(to, entry);
-    to(served_);
-  }
-  bool is_made() const { return expected_ != nullptr; }
-  std::string by() const override { return name_; }
-  bool may_fail() const override { return !is_known(); }  // else its primitives are made in the call
+  OneDnnPayload(const Candidate& candidate, const runtime::onednn::Library& library)
+      : ConvolutionPayload(candidate),
+        stored_({dims_, offsets_, {cost().bytes, cost().operations}, served(dims_)}, library) {}
+  std::string stored_as() const override { return stored_.stored_as(); }
+  void write(runtime::FieldWriter& to, const runtime::EntryPoint& entry) const override { stored_.write(to, entry); }
+  bool is_made() const { return stored_.is_made(); }
+  std::string by() const override { return stored_.by(); }
+  bool may_fail() const override { return !stored_.is_known(); }  // else its primitives are made in the call
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    return std::make_unique<runtime::OneDnnConvolution>(library_, is_known() ? expected_ : nullptr, dims_, offsets_,
-                                                        preparation.numbers);
+    return stored_.prepare(preparation);
   }
 
  private:
-  bool is_known() const {
-    const auto known = dims_.known();
-    return known && (known->batch >= 0 || known->result != runtime::Convolved::weight);
-  }
-  ConvolutionSizes sizes_of(const Candidate&) const { return served(dims_); }
-  static ConvolutionSizes sizes_of(runtime::FieldReader& from) {
-    const auto sizes = from.take<ConvolutionSizes>();
-    if (sizes.axes < 1 || sizes.axes > 3) throw runtime::Malformed();
-    return sizes;
-  }
-
-  const runtime::onednn::Library& library_;
-  std::string name_;
-  ConvolutionSizes served_;
-  ConvolutionPrimitive expected_;
+  runtime::StoredOneDnnConvolution stored_;
 };
 
 class OneDnnProvider final : public Provider {
@@ -78,12 +54,6 @@ class OneDnnProvider final : public Provider {
     if (!payload->is_made()) return std::nullopt;
     const Dim operations = payload->cost().operations;
     return Offer{operations / Dim(50), std::move(payload)};
-  }
-  std::shared_ptr<const Payload> read(runtime::FieldReader& from) const override {
-    const runtime::onednn::Library* library = runtime::onednn::library();
-    if (!library) return nullptr;
-    auto payload = std::make_shared<OneDnnPayload>(from, *library);
-    return payload->is_made() ? std::move(payload) : nullptr;
   }
 
  private:

@@ -1,6 +1,7 @@
 // Products on the CPU by oneDNN, where it is installed: bf16 with the CPU's own instructions for it, with a layer's
 // bias too, and large ones of f32.
 #include "providers/product.hpp"
+#include "providers/stored_payload.hpp"
 #include "runtime/host/onednn_product.hpp"
 
 namespace weft::providers {
@@ -10,24 +11,11 @@ namespace {
 // Making its primitives takes milliseconds, once in each process: smaller products are not worth it.
 constexpr std::int64_t least_f32 = std::int64_t{1} << 28, least_bf16 = std::int64_t{1} << 20;  // multiplications
 
-class OneDnnPayload final : public Product {
+class OneDnnPayload final : public StoredPayload<runtime::StoredOneDnnProduct, Product> {
  public:
-  // `from`: a candidate, or a step on disk.
-  template <class From>
-  OneDnnPayload(From& from, const runtime::onednn::Library& library)
-      : Product(from),
-        name_(runtime::onednn::name(library)),
-        product_(runtime::onednn::Product::make(library, contraction_)) {}
-  std::string stored_as() const override { return "onednn_matmul"; }
-  bool is_made() const { return product_ != nullptr; }
-  std::string by() const override { return name_; }
-  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    return std::make_unique<runtime::OneDnnProduct>(product_, contraction_, preparation.numbers);
-  }
-
- private:
-  std::string name_;
-  std::shared_ptr<const runtime::onednn::Product> product_;
+  OneDnnPayload(const Candidate& candidate, const runtime::onednn::Library& library)
+      : StoredPayload(runtime::StoredOneDnnProduct(contraction_of(candidate), library), candidate) {}
+  bool is_made() const { return stored_.is_made(); }
 };
 
 class OneDnnProvider final : public Provider {
@@ -51,12 +39,6 @@ class OneDnnProvider final : public Provider {
     if (!payload->is_made()) return std::nullopt;
     const Dim operations = payload->cost().operations;
     return Offer{operations / Dim(candidate.operands[0].type.dtype == DType::bf16 ? 500 : 60), std::move(payload)};
-  }
-  std::shared_ptr<const Payload> read(runtime::FieldReader& from) const override {
-    const runtime::onednn::Library* library = runtime::onednn::library();
-    if (!library) return nullptr;
-    auto payload = std::make_shared<OneDnnPayload>(from, *library);
-    return payload->is_made() ? std::move(payload) : nullptr;
   }
 };
 

@@ -1,17 +1,15 @@
 #include "providers/product.hpp"
+#include "providers/stored_payload.hpp"
 #include "runtime/host/steps.hpp"
 
 namespace weft::providers {
 
 namespace {
 
-class PackedPayload final : public Product {
+class PackedPayload final : public StoredPayload<runtime::StoredProduct, Product> {
  public:
-  using Product::Product;
-  std::string stored_as() const override { return "packed_matmul"; }
-  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    return std::make_unique<runtime::HostProduct>(contraction_, preparation.numbers);
-  }
+  explicit PackedPayload(const Candidate& candidate)
+      : StoredPayload(runtime::StoredProduct(contraction_of(candidate)), candidate) {}
 };
 
 class PackedProvider final : public Provider {
@@ -28,9 +26,6 @@ class PackedProvider final : public Provider {
     auto payload = std::make_shared<PackedPayload>(candidate);
     const Dim operations = payload->cost().operations;
     return Offer{operations / Dim(50), std::move(payload)};  // 50 GFLOP/s
-  }
-  std::shared_ptr<const Payload> read(runtime::FieldReader& from) const override {
-    return std::make_shared<PackedPayload>(from);
   }
 };
 

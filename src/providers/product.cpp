@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ir/callee.hpp"
+#include "runtime/host/steps.hpp"
 #include "schedule/kernel_axes.hpp"
 
 namespace weft::providers {
@@ -37,8 +38,8 @@ std::int64_t multiplications(const Node& node) {
   return count.constant() * depth.constant();
 }
 
-Product::Product(const Candidate& candidate) {
-  Contraction& c = contraction_;
+Contraction contraction_of(const Candidate& candidate) {
+  Contraction c;
   const PlacedValue &a = candidate.operands[0], &b = candidate.operands[1], &result = candidate.result();
   const Shape& shape = result.type.shape;
   const auto row = static_cast<std::size_t>(shape.rank() - 2), column = row + 1;
@@ -62,6 +63,7 @@ Product::Product(const Candidate& candidate) {
   if (b.chosen >= 0) c.b_matrices = b.matrices;
   c.c_offset = result.offset, c.c_batch = batch(result);
   c.c_row = result.strides[row], c.c_column = result.strides[column];
+  return c;
 }
 
 loop::Kernel Product::as_kernel() const {
@@ -140,12 +142,8 @@ std::string Product::details() const {
 }
 
 loop::Cost Product::cost() const {
-  const Contraction& c = contraction_;
-  Dim batches = 1;
-  for (Dim size : c.batch) batches = batches * size;
-  const Dim read = (c.m * c.k + c.k * c.n) * batches + (c.has_bias ? c.n : Dim(0)), written = c.m * c.n * batches;
-  return {storage_bytes(info(c.dtype), read) + storage_bytes(info(c.result_dtype()), written),
-          Dim(2) * c.m * c.n * c.k * batches};
+  const runtime::StepCost cost = runtime::cost_of(contraction_);
+  return {cost.bytes, cost.operations};
 }
 
 }  // namespace weft::providers

@@ -17,11 +17,12 @@ bool has_unit_stride(const Shape& shape, std::span<const Dim> strides);
 // Multiplications of a product of known sizes; else 0.
 std::int64_t multiplications(const Node& node);
 
+// The product as strided memory.
+Contraction contraction_of(const Candidate& candidate);
+
 class Product : public Payload {
  public:
-  explicit Product(const Candidate& candidate);
-  explicit Product(runtime::FieldReader& from) { from(contraction_); }
-  void write(runtime::FieldWriter& to, const runtime::EntryPoint&) const override { to(contraction_); }
+  explicit Product(const Candidate& candidate) : contraction_(contraction_of(candidate)) {}
   std::string details() const override;
   loop::Cost cost() const override;
   const Contraction& contraction() const { return contraction_; }

@@ -1,6 +1,7 @@
 // One who can do operations: a library, or a kernel of our own. To add one: a row in providers.def and a file that
 // defines the function which the row names.
 #pragma once
+#include "runtime/steps.hpp"
 #include "schedule/provider.hpp"
 
 namespace weft::providers {
@@ -19,9 +20,6 @@ class Provider {
   virtual bool writes_in_any_order() const { return false; }
   // Nothing where what it needs is not there.
   virtual std::optional<Offer> offer(const Candidate& candidate) const = 0;
-  // A step of its own as Payload::write() has written it, under the name of the provider's row. Null where what it
-  // needs is not there.
-  virtual std::shared_ptr<const Payload> read(runtime::FieldReader& /*from*/) const { return nullptr; }
 
  protected:
   ~Provider() = default;  // they are constants
@@ -37,12 +35,10 @@ bool is_row_major(const Shape& shape, std::span<const Dim> strides);
 // All of them.
 const Providers& all();
 
-// A generated kernel as a step (providers/generated.cpp), and read back.
-std::shared_ptr<Payload> generated_kernels(std::vector<loop::Kernel> kernels);
-inline constexpr const char* stored_kernel = "kernel";
-std::shared_ptr<const Payload> read_kernel(runtime::FieldReader& from);
+// A step of a plan on disk, which is not of the providers' own any more.
+using runtime::read_step;
 
-// A step of a plan on disk: runtime::StepReader.
-std::shared_ptr<const runtime::Preparable> read_step(const std::string& name, runtime::FieldReader& from);
+// A generated kernel as a step (providers/generated.cpp).
+std::shared_ptr<Payload> generated_kernels(std::vector<loop::Kernel> kernels);
 
 }  // namespace weft::providers

@@ -69,15 +69,6 @@ bool is_row_major(const Shape& shape, std::span<const Dim> strides) {
   return true;
 }
 
-std::shared_ptr<const runtime::Preparable> read_step(const std::string& name, runtime::FieldReader& from) {
-  if (name == stored_kernel) return read_kernel(from);
-#define WEFT_PROVIDER(row) \
-  if (name == #row) return row().read(from);
-#include "providers/providers.def"
-#undef WEFT_PROVIDER
-  return nullptr;
-}
-
 const Providers& all() {
   static constexpr Registry registry;
   return registry;

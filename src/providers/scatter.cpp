@@ -1,6 +1,7 @@
 #include "codegen/cuda.hpp"
 #include "providers/provider.hpp"
 #include "providers/sources.hpp"
+#include "providers/stored_payload.hpp"
 #include "runtime/cuda/steps.hpp"
 #include "runtime/host/steps.hpp"
 
@@ -8,44 +9,35 @@ namespace weft::providers {
 
 namespace {
 
-class ScatterPayload final : public Payload {
+runtime::ScatterFields fields_of(const Candidate& candidate) {
+  const Type& table = candidate.result().type;
+  runtime::ScatterFields fields;
+  fields.join = candidate.node.op == Op::scatter_add ? runtime::RowJoin::add : runtime::RowJoin::greatest;
+  fields.dtype = table.dtype, fields.rows = table.shape[0];
+  fields.count = candidate.operands[0].type.shape.element_count();
+  for (int i = 1; i < table.shape.rank(); ++i) fields.width = fields.width * table.shape[i];
+  return fields;
+}
+
+class ScatterPayload final : public StoredPayload<runtime::StoredScatter> {
  public:
-  explicit ScatterPayload(const Candidate& candidate) : op_(candidate.node.op), dtype_(candidate.result().type.dtype) {
-    const Shape& table = candidate.result().type.shape;
-    rows_ = table[0];
-    count_ = candidate.operands[0].type.shape.element_count();
-    for (int i = 1; i < table.rank(); ++i) width_ = width_ * table[i];
-  }
-  explicit ScatterPayload(runtime::FieldReader& from) {
-    from(op_, dtype_, rows_, count_, width_);
-    if (!is_scatter(op_)) throw runtime::Malformed();
-  }
-  std::string stored_as() const override { return "scatter"; }
-  void write(runtime::FieldWriter& to, const runtime::EntryPoint&) const override {
-    to(op_, dtype_, rows_, count_, width_);
-  }
+  explicit ScatterPayload(const Candidate& candidate)
+      : StoredPayload(runtime::StoredScatter(fields_of(candidate))), op_(candidate.node.op) {}
   std::string details() const override { return op_ == Op::scatter_add ? "" : " of the greatest"; }
-  loop::Cost cost() const override {
-    return {storage_bytes(info(dtype_), count_ * width_ * Dim(3) + rows_ * width_), count_ * width_};
-  }
   runtime::EntryPoint emit(providers::Sources& sources) const override {
     if (sources.device().type == Device::Type::cpu) return {};
-    const std::string name = codegen::cuda_scatter_name(op_, dtype_);
-    sources.add(name, codegen::cuda_scatter(op_, dtype_));
+    const std::string name = codegen::cuda_scatter_name(op_, stored_.what.dtype);
+    sources.add(name, codegen::cuda_scatter(op_, stored_.what.dtype));
     return {name};
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    if (preparation.device.type == Device::Type::cpu)
-      return std::make_unique<runtime::HostScatter>(
-          op_ == Op::scatter_add ? runtime::RowJoin::add : runtime::RowJoin::greatest, dtype_, rows_, count_, width_,
-          preparation.numbers);
-    return std::make_unique<runtime::cuda::DeviceScatter>(rows_, count_, width_, op_ == Op::scatter_add, preparation);
+    if (preparation.device.type == Device::Type::cpu) return StoredPayload::prepare(preparation);
+    const auto& [join, dtype, rows, count, width] = stored_.what;
+    return std::make_unique<runtime::cuda::DeviceScatter>(rows, count, width, op_ == Op::scatter_add, preparation);
   }
 
  private:
   Op op_;
-  DType dtype_;
-  Dim rows_ = 0, count_ = 0, width_ = 1;
 };
 
 class ScatterProvider final : public Provider {
@@ -55,9 +47,6 @@ class ScatterProvider final : public Provider {
     auto payload = std::make_shared<ScatterPayload>(candidate);
     const Dim bytes = payload->cost().bytes;
     return Offer{bytes / Dim(8), std::move(payload)};
-  }
-  std::shared_ptr<const Payload> read(runtime::FieldReader& from) const override {
-    return std::make_shared<ScatterPayload>(from);
   }
 };
 

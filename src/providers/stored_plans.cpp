@@ -7,7 +7,6 @@
 #include "base/log.hpp"
 #include "base/options.hpp"
 #include "ir/graph_digest.hpp"
-#include "providers/provider.hpp"
 #include "runtime/cache.hpp"
 #include "runtime/cache_file.hpp"
 #include "runtime/host/cblas.hpp"
@@ -15,13 +14,14 @@
 #include "runtime/host/jit.hpp"
 #include "runtime/host/onednn.hpp"
 #include "runtime/plan_file.hpp"
+#include "runtime/steps.hpp"
 #include "weft/version.hpp"
 
 namespace weft::providers {
 
 namespace {
 
-constexpr std::string_view format = "plans 1";
+constexpr std::string_view format = "plans 2";
 constexpr std::size_t most_bytes = std::size_t{64} << 20;  // of a payload: constants are in it
 
 template <class... Parts>
@@ -134,7 +134,7 @@ std::optional<std::vector<StoredPlan>> StoredPlans::read(const std::string& payl
   std::vector<StoredPlan> plans;
   for (auto left = from.take<std::uint32_t>(); left > 0; --left) {
     StoredPlan& each = plans.emplace_back();
-    each.plan = runtime::read_plan(from, read_step);
+    each.plan = runtime::read_plan(from, runtime::read_step);
     from(each.arena_bytes);
   }
   if (!from.at_end()) throw runtime::Malformed();

@@ -3,6 +3,7 @@
 #include "codegen/cuda.hpp"
 #include "providers/provider.hpp"
 #include "providers/sources.hpp"
+#include "providers/stored_payload.hpp"
 #include "runtime/cuda/steps.hpp"
 #include "runtime/host/steps.hpp"
 
@@ -10,32 +11,28 @@ namespace weft::providers {
 
 namespace {
 
-class UpdatePayload final : public Payload {
+runtime::SliceUpdate update_of(const Candidate& candidate) {
+  const Shape &whole = candidate.result().type.shape, &part = candidate.operands[1].type.shape;
+  const int axis = candidate.node.attributes<Along>().axis;
+  runtime::SliceUpdate update;
+  for (int i = 0; i < axis; ++i) update.outer = update.outer * whole[i];
+  for (int i = axis + 1; i < whole.rank(); ++i) update.inner = update.inner * whole[i];
+  update.size = whole[axis], update.length = part[axis];
+  update.element = storage_bytes(info(candidate.result().type.dtype), std::int64_t{1});
+  for (const PlacedValue& operand : candidate.operands) update.offsets.push_back(operand.offset);
+  return update;
+}
+
+class UpdatePayload final : public StoredPayload<runtime::StoredSliceUpdate> {
  public:
-  explicit UpdatePayload(const Candidate& candidate) : dtype_(candidate.result().type.dtype) {
-    const Shape &whole = candidate.result().type.shape, &part = candidate.operands[1].type.shape;
-    const int axis = candidate.node.attributes<Along>().axis;
-    for (int i = 0; i < axis; ++i) update_.outer = update_.outer * whole[i];
-    for (int i = axis + 1; i < whole.rank(); ++i) update_.inner = update_.inner * whole[i];
-    update_.size = whole[axis], update_.length = part[axis];
-    update_.element = storage_bytes(info(dtype_), std::int64_t{1});
-    for (const PlacedValue& operand : candidate.operands) update_.offsets.push_back(operand.offset);
-    buffers_ = candidate.buffers();
-  }
-  explicit UpdatePayload(runtime::FieldReader& from) {
-    from(dtype_, update_, checked_);
-    if (update_.offsets.size() < 3) throw runtime::Malformed();
-  }
-  std::string stored_as() const override { return "update_slice"; }
-  void write(runtime::FieldWriter& to, const runtime::EntryPoint&) const override { to(dtype_, update_, checked_); }
+  explicit UpdatePayload(const Candidate& candidate)
+      : StoredPayload(runtime::StoredSliceUpdate(update_of(candidate))),
+        dtype_(candidate.result().type.dtype),
+        buffers_(candidate.buffers()) {}
   std::string details() const override { return checked_ ? ", unless a check has failed" : ""; }
-  loop::Cost cost() const override {
-    const Dim elements = update_.outer * update_.length * update_.inner;
-    return {storage_bytes(info(dtype_), elements * Dim(2)), 0};
-  }
   // Where nothing else of the step reads the value.
   bool in_place(int argument, int result) const override {
-    return argument == buffers_[0] && result == buffers_[3] && update_.offsets[0].same(Dim(0)) &&
+    return argument == buffers_[0] && result == buffers_[3] && stored_.what.offsets[0].same(Dim(0)) &&
            std::count(buffers_.begin(), buffers_.end(), argument) == 1;
   }
   std::shared_ptr<const Payload> predicated(int) const override {
@@ -55,14 +52,12 @@ class UpdatePayload final : public Payload {
     return {name};
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    if (preparation.device.type == Device::Type::cpu)
-      return std::make_unique<runtime::HostUpdate>(update_, preparation.numbers);
-    return std::make_unique<runtime::cuda::DeviceUpdate>(update_, checked_, preparation);
+    if (preparation.device.type == Device::Type::cpu) return StoredPayload::prepare(preparation);
+    return std::make_unique<runtime::cuda::DeviceUpdate>(stored_.what, checked_, preparation);
   }
 
  private:
   DType dtype_;
-  runtime::SliceUpdate update_;
   std::vector<int> buffers_;
   bool checked_ = false;
 };
@@ -75,9 +70,6 @@ class UpdateProvider final : public Provider {
     auto payload = std::make_shared<UpdatePayload>(candidate);
     const Dim bytes = payload->cost().bytes;
     return Offer{bytes / Dim(8), std::move(payload)};
-  }
-  std::shared_ptr<const Payload> read(runtime::FieldReader& from) const override {
-    return std::make_shared<UpdatePayload>(from);
   }
 };
 

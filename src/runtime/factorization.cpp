@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "base/member_count.hpp"
 #include "runtime/host/factorization.hpp"
+#include "runtime/steps.hpp"
 
 namespace weft::runtime {
 
@@ -41,5 +43,21 @@ void FactorizationStep::run_on_copies(const StepCall& call, const FactorizationS
     if (bytes[i] > 0) memory.copy(call.pointers[i], device_, buffers[i], Device::cpu(), size_of(i), call.queue);
   memory.synchronize(device_);  // the copies are read until then
 }
+
+static_assert(member_count<Factorization> == 8 && member_count<FactorizationSizes<Dim>> == 4 &&
+                  member_count<FactorizationFields> == 4,
+              "a member is not in fields()");
+
+StepCost StoredFactorization::cost() const {
+  // A transform's logarithm counts as 16.
+  const Dim third = what.what.is_transform()                                  ? Dim(16)
+                    : what.what.kind == Factorization::Kind::triangular_solve ? what.sizes.sides
+                                                                              : what.sizes.columns;
+  Dim bytes = 0;
+  for (const Dim each : what.bytes) bytes = bytes + each;
+  return {bytes, what.sizes.batch * what.sizes.rows * what.sizes.columns * third};
+}
+
+const NamedStep steps::factorization{StoredFactorization::name, StoredFactorization::read};
 
 }  // namespace weft::runtime

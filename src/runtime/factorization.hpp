@@ -2,7 +2,7 @@
 // is done on the host: of another device's memory on copies, for which the call waits.
 #pragma once
 #include "base/factorization.hpp"
-#include "runtime/step.hpp"
+#include "runtime/stored_step.hpp"
 
 namespace weft::runtime {
 
@@ -26,6 +26,38 @@ class FactorizationStep final : public Runnable {
   NumberTable::Range sizes_, bytes_;
   std::size_t operands_;
   Device device_;
+};
+
+struct NamedStep;
+namespace steps {
+// `factorization` (steps.def), together with its kernels, which it takes from elsewhere, or is an Error when it runs.
+extern const NamedStep linear_algebra;
+}  // namespace steps
+
+struct FactorizationFields {
+  Factorization what;
+  FactorizationSizes<Dim> sizes;
+  std::size_t operands = 0;
+  std::vector<Dim> bytes = {};  // of each buffer
+  static auto fields(auto& self) {
+    auto& [kind, dtype, upper, transposed, unit, vectors, full, inverse] = self.what;
+    auto& [batch, rows, columns, sides] = self.sizes;
+    return std::tie(kind, dtype, upper, transposed, unit, vectors, full, inverse, batch, rows, columns, sides,
+                    self.operands, self.bytes);
+  }
+};
+class StoredFactorization final : public StepOf<StoredFactorization, FactorizationFields> {
+ public:
+  static constexpr const char* name = "factorization";
+  using StepOf::StepOf;
+  std::string by() const override { return "Eigen"; }
+  StepCost cost() const override;
+  std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override {
+    return std::make_unique<FactorizationStep>(what.what, what.sizes, what.bytes, what.operands, preparation);
+  }
+  void check() const {
+    if (what.what.kind > Factorization::Kind::inverse_real_fourier) throw Malformed();
+  }
 };
 
 }  // namespace weft::runtime

@@ -6,6 +6,7 @@
 // recording.
 #pragma once
 #include "runtime/sequence.hpp"
+#include "runtime/stored_step.hpp"
 
 namespace weft::runtime {
 
@@ -15,6 +16,8 @@ struct LoopValue {
   Dim offset = 0, bytes = 0;
   static auto fields(auto& self) { return std::tie(self.offset, self.bytes); }
 };
+
+enum class LoopKind : std::uint8_t { scan, while_loop, cond };
 
 struct LoopDescription {
   std::vector<LoopValue> operands, results;  // the step's buffers: operands, then results
@@ -88,6 +91,31 @@ class CondStep final : public LoopStep {
   using LoopStep::LoopStep;
   bool can_be_recorded() const override { return false; }
   void run(const StepCall& call) const override;
+};
+
+// One of these.
+std::unique_ptr<Runnable> make_loop(LoopKind kind, const LoopDescription& loop, std::span<const Plan> bodies,
+                                    NumberTable& numbers);
+
+// A loop on disk: its bodies are plans.
+class StoredLoop final : public StoredStep {
+ public:
+  static constexpr const char* name = "loop";
+  static std::shared_ptr<const StoredStep> read(FieldReader& from, const StepReader& inner);
+  // What read() reads.
+  static void write(FieldWriter& to, LoopKind kind, const LoopDescription& loop, const StepCost& cost,
+                    std::span<const Plan> bodies);
+  bool runs_others() const override { return true; }
+  StepCost cost() const override { return cost_; }
+  std::string stored_as() const override { return name; }
+  void write(FieldWriter& to, const EntryPoint&) const override { write(to, kind_, loop_, cost_, bodies_); }
+  std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override;
+
+ private:
+  LoopKind kind_ = LoopKind::scan;
+  LoopDescription loop_;
+  StepCost cost_;
+  std::vector<Plan> bodies_;
 };
 
 }  // namespace weft::runtime

@@ -1,15 +1,11 @@
 // A plan as data: buffers, steps, sizes, donations. In: a plan whose steps say what they are written as. Out: bytes,
 // and a plan that is to be given its functions and prepared. What it was made for is the entry's business
-// (providers/stored_plans.hpp).
+// (providers/stored_plans.hpp); which steps there are, runtime/steps.hpp's.
 #pragma once
-#include <functional>
-
 #include "runtime/plan.hpp"
+#include "runtime/stored_step.hpp"
 
 namespace weft::runtime {
-
-// Who makes a step of its name and fields: null where the name is nobody's. It may throw Malformed.
-using StepReader = std::function<std::shared_ptr<const Preparable>(const std::string& name, FieldReader& from)>;
 
 // The writer refuses where a step can't be kept.
 void write_plan(FieldWriter& to, const Plan& plan);

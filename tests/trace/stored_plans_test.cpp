@@ -10,10 +10,10 @@
 #include "base/options.hpp"
 #include "base/storage.hpp"
 #include "pipeline.hpp"
-#include "providers/provider.hpp"
 #include "runtime/cache.hpp"
 #include "runtime/host/isa.hpp"
 #include "runtime/plan_file.hpp"
+#include "runtime/steps.hpp"
 #include "tests/ir/support.hpp"
 #include "tests/needs_compiler.hpp"
 #include "tests/runtime/support.hpp"
@@ -303,7 +303,7 @@ TEST_CASE("a damaged entry is a miss: cut anywhere, or a bit flipped in any byte
   const Ran first = run(small, x, x);
   fs::path plan;
   for (const fs::path& each : entries(stored.folder.path()))
-    if (bytes_of(each).find("plans 1") != std::string::npos) plan = each;
+    if (bytes_of(each).find("plans 2") != std::string::npos) plan = each;
   REQUIRE(!plan.empty());
   const std::string whole = bytes_of(plan);
   const Cache cache({stored.folder.path()});
@@ -338,7 +338,7 @@ TEST_CASE("bytes that are no plan are refused while they are read, whatever they
   REQUIRE(to.refusal().empty());
   const auto read = [](std::string_view bytes) {
     runtime::FieldReader from(bytes);
-    return runtime::read_plan(from, providers::read_step);
+    return runtime::read_plan(from, runtime::read_step);
   };
   const runtime::Plan again = read(to.bytes());
   CHECK(again.arena_bytes.same(plan.arena_bytes));

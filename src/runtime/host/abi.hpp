@@ -1,9 +1,16 @@
-// What generated kernels and the runtime agree on. A shared object says which version it was made for.
+// What generated kernels and the runtime agree on. A shared object says which version it was made for, and from which
+// source.
 #pragma once
+#include <string>
+
+#include "base/hash.hpp"
 
 namespace weft {
 
 inline constexpr int kernel_abi = 1;
 inline constexpr char abi_symbol[] = "weft_kernel_abi";  // extern "C" const int
+// What the end of unit `index` defines: a symbol, and the 16 bytes that lie there.
+std::string stamp_symbol(std::size_t index);
+std::string stamp_bytes(const Digest& key, std::size_t index);
 
 }  // namespace weft

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "runtime/steps.hpp"
+
 namespace weft::runtime::cblas {
 
 std::shared_ptr<const Product> Product::make(const Library& library, const Contraction& contraction) {
@@ -43,3 +45,17 @@ void Product::run(const void* a, const void* b, void* c) const {
 }
 
 }  // namespace weft::runtime::cblas
+
+namespace weft::runtime {
+
+std::shared_ptr<const StoredStep> StoredCblasProduct::read(FieldReader& from, const StepReader&) {
+  auto product = from.take<Contraction>();
+  const cblas::Library* library = cblas::library();
+  if (!library) return nullptr;
+  auto step = std::make_shared<StoredCblasProduct>(std::move(product), *library);
+  return step->is_made() ? std::move(step) : nullptr;
+}
+
+const NamedStep steps::cblas_matmul{StoredCblasProduct::name, StoredCblasProduct::read};
+
+}  // namespace weft::runtime

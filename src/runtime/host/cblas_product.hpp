@@ -5,8 +5,8 @@
 
 #include "runtime/host/cblas.hpp"
 #include "runtime/host/product_tiles.hpp"
+#include "runtime/host/steps.hpp"
 #include "runtime/product_numbers.hpp"
-#include "runtime/step.hpp"
 
 namespace weft::runtime {
 
@@ -49,6 +49,25 @@ class CblasProduct final : public Runnable {
  private:
   std::shared_ptr<const cblas::Product> product_;
   ProductNumbers numbers_;
+};
+
+class StoredCblasProduct final : public StepOf<StoredCblasProduct, Contraction> {
+ public:
+  static constexpr const char* name = "cblas_matmul";
+  StoredCblasProduct(Contraction product, const cblas::Library& library)
+      : StepOf(std::move(product)), by_(library.name), product_(cblas::Product::make(library, what)) {}
+  // Null where the library is not there, or refuses the product.
+  static std::shared_ptr<const StoredStep> read(FieldReader& from, const StepReader&);
+  bool is_made() const { return product_ != nullptr; }
+  std::string by() const override { return by_; }
+  StepCost cost() const override { return cost_of(what); }
+  std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override {
+    return std::make_unique<CblasProduct>(product_, what, preparation.numbers);
+  }
+
+ private:
+  std::string by_;
+  std::shared_ptr<const cblas::Product> product_;
 };
 
 }  // namespace weft::runtime

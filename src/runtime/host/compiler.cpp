@@ -272,15 +272,6 @@ std::vector<std::string> link_flags() {
   };
 }
 
-std::string stamp_symbol(std::size_t index) { return concat_text("weft_unit_", index); }
-
-std::string stamp_bytes(const Digest& key, std::size_t index) {
-  const Digest stamp = Hasher().add(key.low).add(key.high).add(index).digest();
-  std::string bytes(sizeof stamp, '\0');
-  std::memcpy(bytes.data(), &stamp, sizeof stamp);
-  return bytes;
-}
-
 std::string unit_stamp(const Digest& key, std::size_t index) {
   const std::string begin = "extern \"C\" __attribute__((visibility(\"default\"), used)) const ";
   std::string text = "\n" + begin + "unsigned char " + stamp_symbol(index) + "[16] = {";

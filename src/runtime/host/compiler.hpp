@@ -28,11 +28,8 @@ std::string host_compiler_file();
 std::vector<std::string> compile_flags(Isa isa, int optimization = -1);  // -1: the process's
 std::vector<std::string> link_flags();
 
-// `extern "C"` lines that are put at the end of unit `index`: the kernel ABI's version and the unit's stamp.
+// `extern "C"` lines that are put at the end of unit `index`: the kernel ABI's version and the unit's stamp (abi.hpp).
 std::string unit_stamp(const Digest& key, std::size_t index);
-// The symbol that the stamp defines, and the 16 bytes that lie there.
-std::string stamp_symbol(std::size_t index);
-std::string stamp_bytes(const Digest& key, std::size_t index);
 
 // Compiles the units side by side and links them. Throws CompileError with the compiler's first lines.
 std::string compile_units(const HostCompiler& compiler, const std::vector<std::string>& units, Isa isa,

@@ -15,13 +15,15 @@
 #include "runtime/cache.hpp"
 #include "runtime/directory.hpp"
 #include "runtime/host/abi.hpp"
-#include "runtime/host/compiler.hpp"
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U  // Linux 6.3
 #endif
 
 namespace weft {
+
+// Null where the program has no cache: nothing else of the loader's needs one.
+[[gnu::weak]] std::vector<std::string> working_paths();
 
 namespace {
 
@@ -55,7 +57,7 @@ void* open_library(const std::string& path, std::string& reason) {
 
 // For systems that refuse to run code from a memfd, or have no /proc: a file that is there while it is opened.
 void* load_from_file(std::string_view bytes, std::string& reason) {
-  for (const std::string& parent : working_paths()) {
+  for (const std::string& parent : working_paths ? working_paths() : scratch_paths()) {
     const std::optional<WorkDirectory> work = WorkDirectory::make(parent, reason);
     if (!work) continue;
     if (!work->write("kernels.so", bytes)) {

@@ -9,7 +9,9 @@
 #include "base/fail.hpp"
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
+#include "base/member_count.hpp"
 #include "runtime/parallel.hpp"
+#include "runtime/steps.hpp"
 
 namespace weft::runtime::onednn {
 
@@ -288,5 +290,18 @@ std::shared_ptr<const onednn::Convolution> OneDnnConvolution::of(std::span<const
   if (!found) refuse_sizes("oneDNN", dims_.with(numbers.subspan(values_.begin, values_.count)));
   return found;
 }
+
+static_assert(lists_all<ConvolutionFields>, "a member is not in fields()");
+
+std::shared_ptr<const StoredStep> StoredOneDnnConvolution::read(FieldReader& from, const StepReader&) {
+  auto fields = from.take<ConvolutionFields>();
+  if (fields.served.axes < 1 || fields.served.axes > 3 || fields.offsets.size() < 3) throw Malformed();
+  const onednn::Library* library = onednn::library();
+  if (!library) return nullptr;
+  auto step = std::make_shared<StoredOneDnnConvolution>(std::move(fields), *library);
+  return step->is_made() ? std::move(step) : nullptr;
+}
+
+const NamedStep steps::onednn_convolution{StoredOneDnnConvolution::name, StoredOneDnnConvolution::read};
 
 }  // namespace weft::runtime

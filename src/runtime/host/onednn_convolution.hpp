@@ -4,7 +4,7 @@
 #pragma once
 #include "runtime/convolution.hpp"
 #include "runtime/host/onednn_task.hpp"
-#include "runtime/step.hpp"
+#include "runtime/stored_step.hpp"
 
 namespace weft::runtime {
 
@@ -80,6 +80,42 @@ class OneDnnConvolution final : public Runnable {
   std::shared_ptr<const onednn::Convolution> convolution_;
   ConvolutionDims dims_;
   NumberTable::Range values_, offsets_;
+};
+
+struct ConvolutionFields {
+  ConvolutionDims dims;      // as the values lie
+  std::vector<Dim> offsets;  // of the operands, the result, and the bias if there is one
+  StepCost cost;
+  ConvolutionSizes served;  // a library's kernel is asked for: of a batch of -1 for any
+  static auto fields(auto& self) { return std::tie(self.dims, self.offsets, self.cost, self.served); }
+};
+class StoredOneDnnConvolution final : public StepOf<StoredOneDnnConvolution, ConvolutionFields> {
+ public:
+  static constexpr const char* name = "onednn_convolution";
+  StoredOneDnnConvolution(ConvolutionFields fields, const onednn::Library& library)
+      : StepOf(std::move(fields)),
+        library_(library),
+        by_(onednn::name(library)),
+        expected_(onednn::Convolution::find(library, what.served)) {}
+  // Null where the library is not there, or has no kernel for it.
+  static std::shared_ptr<const StoredStep> read(FieldReader& from, const StepReader&);
+  bool is_made() const { return expected_ != nullptr; }
+  // Else its primitives are made in the call.
+  bool is_known() const {
+    const auto known = what.dims.known();
+    return known && (known->batch >= 0 || known->result != Convolved::weight);
+  }
+  std::string by() const override { return by_; }
+  StepCost cost() const override { return what.cost; }
+  std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override {
+    return std::make_unique<OneDnnConvolution>(library_, is_known() ? expected_ : nullptr, what.dims, what.offsets,
+                                               preparation.numbers);
+  }
+
+ private:
+  const onednn::Library& library_;
+  std::string by_;
+  std::shared_ptr<const onednn::Convolution> expected_;
 };
 
 }  // namespace weft::runtime

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "base/fork.hpp"
+#include "runtime/steps.hpp"
 
 namespace weft::runtime::onednn {
 
@@ -66,3 +67,17 @@ void Product::run(const Matmul& now, const ProductTiles::Operands& operands, std
 }
 
 }  // namespace weft::runtime::onednn
+
+namespace weft::runtime {
+
+std::shared_ptr<const StoredStep> StoredOneDnnProduct::read(FieldReader& from, const StepReader&) {
+  auto product = from.take<Contraction>();
+  const onednn::Library* library = onednn::library();
+  if (!library) return nullptr;
+  auto step = std::make_shared<StoredOneDnnProduct>(std::move(product), *library);
+  return step->is_made() ? std::move(step) : nullptr;
+}
+
+const NamedStep steps::onednn_matmul{StoredOneDnnProduct::name, StoredOneDnnProduct::read};
+
+}  // namespace weft::runtime

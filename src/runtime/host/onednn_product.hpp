@@ -6,8 +6,8 @@
 
 #include "runtime/host/onednn_task.hpp"
 #include "runtime/host/product_tiles.hpp"
+#include "runtime/host/steps.hpp"
 #include "runtime/product_numbers.hpp"
-#include "runtime/step.hpp"
 
 namespace weft::runtime {
 
@@ -55,6 +55,25 @@ class OneDnnProduct final : public Runnable {
  private:
   std::shared_ptr<const onednn::Product> product_;
   ProductNumbers numbers_;
+};
+
+class StoredOneDnnProduct final : public StepOf<StoredOneDnnProduct, Contraction> {
+ public:
+  static constexpr const char* name = "onednn_matmul";
+  StoredOneDnnProduct(Contraction product, const onednn::Library& library)
+      : StepOf(std::move(product)), by_(onednn::name(library)), product_(onednn::Product::make(library, what)) {}
+  // Null where the library is not there, or refuses the product.
+  static std::shared_ptr<const StoredStep> read(FieldReader& from, const StepReader&);
+  bool is_made() const { return product_ != nullptr; }
+  std::string by() const override { return by_; }
+  StepCost cost() const override { return cost_of(what); }
+  std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override {
+    return std::make_unique<OneDnnProduct>(product_, what, preparation.numbers);
+  }
+
+ private:
+  std::string by_;
+  std::shared_ptr<const onednn::Product> product_;
 };
 
 }  // namespace weft::runtime

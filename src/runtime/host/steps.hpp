@@ -1,8 +1,11 @@
-// Steps that run on the host. In: compiled functions, numbers of the plan's table. Out: Runnables.
+// Steps that run on the host, and the same as plans on disk have them, each in a file of its own (*_step.cpp). In:
+// compiled functions, numbers of the plan's table; fields. Out: Runnables.
 #pragma once
+#include "runtime/contraction.hpp"
 #include "runtime/host/scatter.hpp"
 #include "runtime/host/update_rows.hpp"
 #include "runtime/product_numbers.hpp"
+#include "runtime/stored_step.hpp"
 #include "runtime/update_rows.hpp"
 #include "runtime/update_slice.hpp"
 
@@ -96,6 +99,105 @@ class HostCheck final : public Runnable {
 
  private:
   std::string message_;
+};
+
+// A generated kernel's size slots, and what it does.
+struct KernelFields {
+  std::size_t buffers = 0;
+  std::vector<std::vector<Dim>> parameters;  // of each kernel of one launch: of one on the host
+  StepCost cost;
+  static auto fields(auto& self) { return std::tie(self.buffers, self.parameters, self.cost); }
+};
+class StoredKernel final : public StepOf<StoredKernel, KernelFields> {
+ public:
+  static constexpr const char* name = "kernel";
+  using StepOf::StepOf;
+  bool generated() const override { return true; }
+  StepCost cost() const override { return what.cost; }
+  std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override;
+  void check() const {
+    if (what.parameters.size() != 1) throw Malformed();
+  }
+};
+
+StepCost cost_of(const Contraction& product);
+
+class StoredProduct final : public StepOf<StoredProduct, Contraction> {
+ public:
+  static constexpr const char* name = "packed_matmul";
+  using StepOf::StepOf;
+  StepCost cost() const override { return cost_of(what); }
+  std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override;
+  void check() const {
+    if (what.dtype != DType::f32 && what.dtype != DType::f64) throw Malformed();
+  }
+};
+
+struct ScatterFields {
+  RowJoin join = RowJoin::add;
+  DType dtype = DType::f32;
+  Dim rows = 0, count = 0, width = 1;
+  static auto fields(auto& self) { return std::tie(self.join, self.dtype, self.rows, self.count, self.width); }
+};
+class StoredScatter final : public StepOf<StoredScatter, ScatterFields> {
+ public:
+  static constexpr const char* name = "scatter";
+  using StepOf::StepOf;
+  StepCost cost() const override;
+  std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override;
+  void check() const {
+    if (what.join != RowJoin::add && what.join != RowJoin::greatest) throw Malformed();
+  }
+};
+
+struct SortFields {
+  DType dtype = DType::f32;
+  bool descending = false;
+  Dim rows = 1, size = 0, first = 0, count = 0;
+  static auto fields(auto& self) {
+    return std::tie(self.dtype, self.descending, self.rows, self.size, self.first, self.count);
+  }
+};
+class StoredSort final : public StepOf<StoredSort, SortFields> {
+ public:
+  static constexpr const char* name = "argsort";
+  using StepOf::StepOf;
+  StepCost cost() const override;
+  std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override;
+};
+
+class StoredSliceUpdate final : public StepOf<StoredSliceUpdate, SliceUpdate> {
+ public:
+  static constexpr const char* name = "update_slice";
+  using StepOf::StepOf;
+  StepCost cost() const override;
+  std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override;
+  void check() const {
+    if (what.offsets.size() < 3) throw Malformed();
+  }
+};
+
+class StoredRowsUpdate final : public StepOf<StoredRowsUpdate, RowsUpdate> {
+ public:
+  static constexpr const char* name = "update_rows";
+  using StepOf::StepOf;
+  StepCost cost() const override;
+  std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override;
+  void check() const {
+    if (what.offsets.size() < 3) throw Malformed();
+  }
+};
+
+struct CheckFields {
+  std::string message;
+  static auto fields(auto& self) { return std::tie(self.message); }
+};
+class StoredCheck final : public StepOf<StoredCheck, CheckFields> {
+ public:
+  static constexpr const char* name = "check";
+  using StepOf::StepOf;
+  StepCost cost() const override { return {1, 1}; }
+  std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override;
 };
 
 }  // namespace weft::runtime
