@@ -52,14 +52,6 @@ class DeviceEnd final : public Runnable {
 
 }  // namespace
 
-Storage* allocate_on_host(Device device, std::size_t bytes) {
-  return device.type == Device::Type::cpu ? allocate(device, bytes) : cuda::allocate_on_host(device, bytes);
-}
-
-void end_transfers(Device device) noexcept {
-  if (device.type != Device::Type::cpu) cuda::end_copies(device);
-}
-
 Transfer make_transfer(Dim bytes, bool to_host) { return {bytes, std::make_shared<cuda::Arrival>(to_host)}; }
 
 std::unique_ptr<Runnable> beginning_of(const Transfer& transfer, const Preparation& preparation) {
