@@ -8,8 +8,8 @@
 #include "io/file.hpp"
 #include "package/leaves.hpp"
 #include "pipeline.hpp"
-#include "providers/provider.hpp"
 #include "record/record.hpp"
+#include "runtime/steps.hpp"
 #include "trace/call_context.hpp"
 #include "trace/names.hpp"
 
@@ -235,7 +235,7 @@ Package load_package(const std::string& path, Loc loc) {
   try {
     const std::span<const std::uint8_t> bytes = file->bytes();
     state->file =
-        runtime::read_package({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, providers::read_step);
+        runtime::read_package({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, runtime::read_step);
   } catch (const runtime::PackageRefusal& refusal) {
     fail("load_package", loc, path, " ", refusal.why);
   }
