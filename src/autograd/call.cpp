@@ -10,6 +10,7 @@
 #include "batching/batch.hpp"
 #include "record/composite.hpp"
 #include "record/computed_call.hpp"
+#include "record/record_body.hpp"
 
 namespace weft {
 namespace {
@@ -38,6 +39,7 @@ void differentiate_body(const Callee& of, std::span<Tensor> arguments, std::span
     if (wanted[i]) variables.push_back(arguments[i] = record(Op::variable, {arguments[i]}, {}, {}, place.loc));
   const auto keep = [](const Node&) { return false; };
   const std::vector<Tensor> results = apply_body(of.body, arguments, place, keep, effects);
+  keep_recomputations_of(of.body);
   for (std::size_t i = 0; i < gradients.size(); ++i)
     if (gradients[i].defined()) values.push_back(results[i]), seeds.push_back(gradients[i]);
   const std::vector<Tensor> found = pull_back(values, seeds, variables, "grad", place.loc);
@@ -108,36 +110,36 @@ Callee make_tangent(const Node& call, std::span<const Tensor> tangents) {
   return made;
 }
 
-// Records the call that `make` makes, once a signature. `values`: what its body may read; `given`: gradients or
-// tangents, of which the defined ones are such values too; `wanted`: operands, where not all are.
+// Records the call that `make` makes, once a signature; of a checkpoint each time, as its body is its own. `values`:
+// what its body may read; `given`: gradients or tangents, of which the defined ones are such values too; `wanted`:
+// operands, where not all are.
 template <class Make>
 void record_derived(Direction direction, const Node& node, std::vector<Tensor> values, std::span<const Tensor> given,
                     std::span<const unsigned char> wanted, std::span<Tensor> results, Make make) {
-  Signature signature(reinterpret_cast<std::uintptr_t>(node.callee()));
-  signature.add(static_cast<std::uint64_t>(direction));
-  for (const unsigned char each : wanted) signature.add(each);
-  for (const Tensor& operand : node.inputs()) signature.add(type_of(operand));
   std::vector<Tensor> plain;
   for (const Tensor& each : given) {
     plain.push_back(each.defined() ? with_plain_ones(each, node.loc) : each);
-    signature.add(each.defined());
-    if (!each.defined()) continue;
-    signature.add(type_of(plain.back()));
-    values.push_back(plain.back());
+    if (each.defined()) values.push_back(plain.back());
   }
-  // Each checkpoint has a body of its own, which none shares; so has its derivative.
-  const bool again = direction == Direction::backward && is_checkpoint(*node.callee());
-  const std::shared_ptr<const Callee> callee =
-      again ? std::make_shared<const Callee>(make(plain)) : shared_callee(signature, [&] { return make(plain); });
+  const auto shared = [&] {
+    Signature signature(reinterpret_cast<std::uintptr_t>(node.callee()));
+    signature.add(static_cast<std::uint64_t>(direction));
+    for (const unsigned char each : wanted) signature.add(each);
+    for (const Tensor& operand : node.inputs()) signature.add(type_of(operand));
+    for (const Tensor& each : plain) {
+      signature.add(each.defined());
+      if (each.defined()) signature.add(type_of(each));
+    }
+    return shared_callee(signature, [&] { return make(plain); });
+  };
+  const bool is_own = is_checkpoint(*node.callee());
+  const bool again = is_own && direction == Direction::backward;
+  const std::shared_ptr<const Callee> callee = is_own ? std::make_shared<const Callee>(make(plain)) : shared();
   if (callee->body.outputs.empty()) return;
   std::vector<Tensor> operands;
   for (const std::uint32_t read : callee->reads) operands.push_back(values[read]);
   const Tensor value = record_call(callee, operands, node.loc);
-  if (Trace* const trace = recorder().trace()) {
-    // A number that no other one in the trace has, and the same whenever the function is traced.
-    if (again) value.node()->recomputation = static_cast<std::uint32_t>(trace->recorded + 1);
-    if (is_effect(*value.node())) trace->effects.push_back(value);  // a loop that checks runs again in it
-  }
+  if (again) mark_as_recomputation(value);
   for (std::size_t i = 0; i < results.size(); ++i)
     if (callee->gradient_at[i] >= 0) results[i] = Tensor(value.node(), static_cast<unsigned>(callee->gradient_at[i]));
 }

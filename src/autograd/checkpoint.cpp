@@ -7,7 +7,6 @@
 #include "autograd/checkpoint.hpp"
 #include "ir/host_function.hpp"
 #include "record/composite.hpp"
-#include "record/evaluate.hpp"
 #include "record/loop_state.hpp"
 
 namespace weft {
@@ -97,12 +96,6 @@ void CheckpointRecorder::end(const LeafList& returned, const LeafList& state) {
       fail("checkpoint", loc, "the function calls code of the program (", made_at(*value.node()),
            "), which must not run again: call it outside, and make what it gives an argument");
   const Tensor value = record_call(callee, operands, loc);
-  if (is_effect(*value.node())) {  // by its body
-    if (Trace* const trace = recorder().trace())
-      trace->effects.push_back(value);
-    else
-      evaluate(std::span(&value, 1), loc);
-  }
   for (std::size_t i = 0; i < places.size(); ++i) *places[i] = Tensor(value.node(), static_cast<unsigned>(i));
 }
 

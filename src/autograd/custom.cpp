@@ -227,7 +227,7 @@ void CustomRecorder::record(const LeafList& returned) {
   s.callee->body = *s.function->take(std::move(s.inputs), std::move(s.results));
   s.callee->rule = s.rule->take(std::move(rule_inputs), std::move(s.rule_outputs));
   s.rule_inputs.clear();
-  const Tensor value = record_custom_call(s.callee, s.operands, s.call.loc());
+  const Tensor value = record_call(s.callee, s.operands, s.call.loc());
   for (std::size_t i = 0; i < s.places.size(); ++i)
     returned.leaves[s.places[i]].tensor() = Tensor(value.node(), static_cast<unsigned>(i));
 }

@@ -7,6 +7,7 @@
 #include "record/composite.hpp"
 #include "record/custom_callee.hpp"
 #include "record/loops.hpp"
+#include "record/record_body.hpp"
 
 namespace weft {
 namespace {
@@ -137,7 +138,6 @@ BatchedCall batched_call(const BatchedNode& b) {
   const Attributes& called = b.node.attributes();
   const std::string& name = interned_text(called_name(called).id);
   if (b.node.definition) return {called, false, true};
-  if (name == "checkpoint") return {called, true, false};
   if (name == "scaled_dot_product_attention") return {called, true, true};
   if (std::ranges::find(over_axes, name) != std::end(over_axes)) {
     ReducedCall over = called.as<ReducedCall>();
@@ -168,6 +168,44 @@ Graph batch_body(const Attributes& called, const Graph& body, const Batcher& bat
   return scope.take(std::move(outputs));
 }
 
+// The batch of a graph of one example in a body of its own. Its inputs: operands of the node, the examples that are
+// active, and others, which differ where `more` says so. finish(batcher, result, i) gives output i.
+template <class F>
+std::shared_ptr<const Graph> batch_graph(const BatchedNode& b, const Graph& graph, const Flags& more, F finish) {
+  BatchedBody scope(b);
+  Results inputs;
+  const auto add = [&](bool differs) {
+    const Type& one = type_of(graph.inputs[inputs.size()]);
+    inputs.push_back(scope.input(differs ? b.batcher.type(one) : one, differs));
+  };
+  for (const Batched& operand : b.operands) add(operand.differs);
+  const Tensor active = scope.active(b.batcher);
+  for (const bool differs : more) add(differs);
+  const Batcher inner = b.batcher.among(active);
+  std::vector<Tensor> outputs;
+  for (const Batched& each : inner.run(graph, inputs)) outputs.push_back(finish(inner, each, outputs.size()));
+  return scope.take(std::move(outputs));
+}
+// The operands of a call of it.
+std::vector<Tensor> operands_of_graph(const BatchedNode& b) {
+  std::vector<Tensor> operands = values_of(b.operands);
+  if (b.batcher.active().defined()) operands.push_back(b.batcher.active());
+  return operands;
+}
+
+// Each checkpoint has a body of its own, and so has its derivative. It may check.
+Results batch_checkpoint(const BatchedNode& b) {
+  Callee made{b.node.attributes(), {}};
+  Flags differ;
+  made.body = *batch_graph(b, b.node.callee()->body, {}, [&](const Batcher&, const Batched& each, std::size_t) {
+    differ.push_back(each.differs);
+    return each.value;
+  });
+  const Tensor call = record_call(std::make_shared<const Callee>(std::move(made)), operands_of_graph(b), b.node.loc);
+  if (b.node.recomputation) mark_as_recomputation(call);
+  return put(call, differ);
+}
+
 // A function with a derivative of the program's own: another one, whose body and rule are the batches of its own. Where
 // an operand is the same for all examples its gradient is the sum of theirs.
 Results batch_custom(const BatchedNode& b, const CustomCallee& of) {
@@ -176,41 +214,23 @@ Results batch_custom(const BatchedNode& b, const CustomCallee& of) {
   made->is_forward = of.is_forward;
   made->operand_count = of.operand_count;
   const Flags flags = flags_of(b.operands);
-  std::vector<Tensor> operands = values_of(b.operands);
-  if (b.batcher.active().defined()) operands.push_back(b.batcher.active());
-  // The batch of a graph over the operands and, in `more`, what else its inputs differ in.
-  const auto batch = [&](const Graph& graph, const Flags& more, const auto& finish) {
-    BatchedBody scope(b);
-    Results inputs;
-    Tensor active;  // after the operands, as one of them
-    for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
-      const bool differs = i < flags.size() ? flags[i] : more[i - flags.size()];
-      const Type& one = type_of(graph.inputs[i]);
-      inputs.push_back(scope.input(differs ? b.batcher.type(one) : one, differs));
-      if (i + 1 == flags.size()) active = scope.active(b.batcher);
-    }
-    const Batcher inner = Batcher(b.size(), b.batcher.randomness()).among(active);
-    std::vector<Tensor> outputs;
-    for (const Batched& each : inner.run(graph, inputs)) outputs.push_back(finish(inner, each, outputs.size()));
-    return scope.take(std::move(outputs));
-  };
   const auto all = [](const Batcher& inner, const Batched& each, std::size_t) { return inner.all(each); };
-  made->body = *batch(of.body, {}, all);
+  made->body = *batch_graph(b, of.body, {}, all);
   Flags more;
   if (of.is_forward) {
     for (std::size_t i = 0; i < of.operand_count; ++i)
       if (is_floating(type_of(b.node.input(i)).dtype)) more.push_back(flags[i]);
-    made->rule = batch(*of.rule, more, all);
+    made->rule = batch_graph(b, *of.rule, more, all);
   } else {
     more.assign(of.rule->inputs.size() - flags.size(), true);
     Flags sums(of.rule->outputs.size());
     for (std::size_t i = 0; i < of.operand_count; ++i)
       if (of.rule_output[i] >= 0) sums[static_cast<std::size_t>(of.rule_output[i])] = !flags[i];
-    made->rule = batch(*of.rule, more, [&](const Batcher& inner, const Batched& each, std::size_t output) {
+    made->rule = batch_graph(b, *of.rule, more, [&](const Batcher& inner, const Batched& each, std::size_t output) {
       return sums[output] ? sum_of_examples(inner.all(each)) : inner.all(each);
     });
   }
-  return put(record_custom_call(made, operands, b.node.loc), Flags(b.node.output_count, true));
+  return put(record_call(made, operands_of_graph(b), b.node.loc), Flags(b.node.output_count, true));
 }
 
 }  // namespace
@@ -218,7 +238,8 @@ Results batch_custom(const BatchedNode& b, const CustomCallee& of) {
 std::vector<Batched> batch_call(const BatchedNode& b) {
   if (const CustomCallee* const custom = custom_callee(b.node)) return batch_custom(b, *custom);
   const Callee& callee = *b.node.callee();
-  const bool checks = !callee.body.effects.empty();  // a shared body has none
+  if (b.node.recomputation || interned_text(called_name(callee.called).id) == "checkpoint") return batch_checkpoint(b);
+  const bool checks = !callee.body.effects.empty();
   if (checks || (b.batcher.active().defined() && has_positions(callee.body)))
     return b.batcher.run(callee.body, b.operands);
   const BatchedCall batch = batched_call(b);

@@ -1,6 +1,8 @@
 #include "ir/callee.hpp"
 
 #include <algorithm>
+#include <unordered_map>
+#include <utility>
 
 #include "base/fail.hpp"
 #include "ir/graph_copy.hpp"
@@ -27,12 +29,38 @@ void set_callee(Node& node, std::shared_ptr<const Callee> callee) {
   more.callee = std::move(callee);
 }
 
-std::vector<Tensor> apply_body(const Graph& body, std::span<const Tensor> arguments, const Place& place,
-                               const std::function<bool(const Node&)>& inlines, std::vector<Tensor>& effects) {
+namespace {
+
+// Numbers of recomputations where calls give way to their bodies. One inside of a call that is a recomputation itself
+// gets a number that depends on both, so that it is the same in every graph, and that nothing else has in this one.
+class NestedRecomputations {
+ public:
+  void reserve(const Graph& graph) {
+    for (const Tensor& value : graph.nodes)
+      if (const std::uint32_t number = value.node()->recomputation) owners_.try_emplace(number, 0, number);
+  }
+  std::uint32_t number(std::uint32_t call, std::uint32_t inside) {
+    if (call == 0 || inside == 0) return call | inside;
+    const std::pair owner(call, inside);
+    for (std::uint32_t number = inside * 0x9e3779b1u + call;; ++number)
+      if (number != 0 && owners_.try_emplace(number, owner).first->second == owner) return number;
+  }
+
+ private:
+  std::unordered_map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> owners_;  // of a number: 0 and itself
+};
+
+std::vector<Tensor> apply(const Graph& body, std::span<const Tensor> arguments, const Place& place,
+                          const std::function<bool(const Node&)>& inlines, std::vector<Tensor>& effects,
+                          NestedRecomputations& recomputations) {
   WEFT_CHECK(body.inputs.size() == arguments.size(), "a call without a fitting body");
   const auto copy = [&](const Node& node, std::span<const Tensor> operands) -> std::vector<Tensor> {
     if (node.op == Op::input) return {arguments[static_cast<std::size_t>(node.attributes<Parameter>().slot)]};
-    if (node.op == Op::call && inlines(node)) return apply_body(*node.bodies()[0], operands, place, inlines, effects);
+    if (node.op == Op::call && inlines(node)) {
+      Place inside = place;
+      inside.recomputation = recomputations.number(place.recomputation, node.recomputation);
+      return apply(*node.bodies()[0], operands, inside, inlines, effects, recomputations);
+    }
     const Tensor value = Builder::copy(node, operands);
     Node& made = *value.node();
     if (!made.loc.file || made.op == Op::data) {  // of a body that all calls of a signature share
@@ -41,26 +69,33 @@ std::vector<Tensor> apply_body(const Graph& body, std::span<const Tensor> argume
     }
     made.trace = place.trace;
     made.region |= region_of(made) ? place.region & offload_mark : place.region;
-    // Inside of a recomputation one of another call is another one.
-    if (place.recomputation)
-      made.recomputation =
-          made.recomputation ? made.recomputation * 0x9e3779b1u + place.recomputation : place.recomputation;
+    made.recomputation = recomputations.number(place.recomputation, made.recomputation);
     if (is_effect(node)) effects.push_back(value);
     return results_of(value);
   };
   return GraphCopy(body, copy).of(body.outputs);
 }
 
+}  // namespace
+
+std::vector<Tensor> apply_body(const Graph& body, std::span<const Tensor> arguments, const Place& place,
+                               const std::function<bool(const Node&)>& inlines, std::vector<Tensor>& effects) {
+  NestedRecomputations recomputations;
+  return apply(body, arguments, place, inlines, effects, recomputations);
+}
+
 Graph with_calls_inlined(const Graph& graph, const std::function<bool(const Node&)>& inlines) {
   bool any = false;
   for (const Tensor& value : graph.nodes) any |= inlines(*value.node());
   if (!any) return graph;
+  NestedRecomputations recomputations;
+  recomputations.reserve(graph);
   return rewrite(graph, [&](const Node& node, std::span<const Tensor> operands) {
     Rewritten body;
     if (!inlines(node)) return body;
     WEFT_CHECK(node.bodies().size() == 1, "call without a fitting body");
     const Place place{node.loc, node.scope, node.trace, node.recomputation, node.region};
-    body.results = apply_body(*node.bodies()[0], operands, place, inlines, body.effects);
+    body.results = apply(*node.bodies()[0], operands, place, inlines, body.effects, recomputations);
     return body;
   });
 }

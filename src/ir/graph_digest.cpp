@@ -104,8 +104,12 @@ class GraphBytes {
       case FieldKind::integers: return put_list<std::int64_t>(place);
     }
   }
+  // A recomputation by its place among those of the graph: its number depends on all that was traced before it.
+  void put_recomputation(std::uint32_t number) {
+    put(number == 0 ? 0 : recomputations_.emplace(number, recomputations_.size() + 1).first->second);
+  }
   void add(const Graph& graph, const Node& node) {
-    put(node.op), put(node.output_count), put(node.severed), put(node.recomputation);
+    put(node.op), put(node.output_count), put(node.severed), put_recomputation(node.recomputation);
     put(node.type);
     for (const Type& type : node.more_types()) put(type);
     put_known(interned_text(node.scope).c_str());
@@ -139,6 +143,7 @@ class GraphBytes {
   std::string bytes_;
   bool whole_ = true;
   std::unordered_map<const char*, std::size_t> texts_;
+  std::unordered_map<std::uint32_t, std::size_t> recomputations_;
   BodyDigests& bodies_;
 };
 

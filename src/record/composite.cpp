@@ -11,8 +11,12 @@ namespace weft {
 // ---- signatures -----------------------------------------------------------------------------------------------------
 
 void Signature::add(std::uint64_t word) {
-  WEFT_CHECK(count_ < capacity, "a call of too many operands");
-  words_[count_++] = word;
+  if (count_ < capacity) {
+    words_[count_++] = word;
+    return;
+  }
+  if (all_.empty()) all_.assign(words_, words_ + count_);
+  all_.push_back(word);
 }
 void Signature::add(const Attributes& called) {
   called.each_word([this](std::uint64_t word) { add(word); });

@@ -11,7 +11,7 @@
 
 namespace weft {
 
-// What tells bodies apart, as words.
+// What tells bodies apart, as words. Those of a usual call lie in the object; calls of hundreds of operands allocate.
 class Signature {
  public:
   explicit Signature(std::uint64_t kind) { add(kind); }
@@ -19,13 +19,14 @@ class Signature {
   void add(const Attributes& called);
   void add(const Type& type);
   bool symbolic() const { return symbolic_; }
-  std::span<const std::uint64_t> words() const { return {words_, count_}; }
+  std::span<const std::uint64_t> words() const { return all_.empty() ? std::span(words_, count_) : std::span(all_); }
 
  private:
-  static constexpr std::size_t capacity = 96 * (max_rank + 2);
+  static constexpr std::size_t capacity = 32 * (max_rank + 2);
   std::size_t count_ = 0;
   bool symbolic_ = false;
   std::uint64_t words_[capacity];
+  std::vector<std::uint64_t> all_;  // empty while they fit
 };
 
 // A function of operands and results that lives while it is called.
@@ -76,7 +77,8 @@ std::shared_ptr<const Callee> shared_callee(const Signature& signature, Make mak
   return known ? known : keep_callee(signature, make());
 }
 
-// A call: result i is output i of the node. A scalar expression that the host has a kernel for is given as well.
+// A call: result i is output i of the node. A body with effects is an effect of the trace; outside a trace it runs at
+// once. A scalar expression that the host has a kernel for is given as well.
 Tensor record_call(std::shared_ptr<const Callee> callee, std::span<const Tensor> operands, Loc loc,
                    const ElementwiseDefinition* definition = nullptr);
 

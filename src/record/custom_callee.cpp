@@ -2,7 +2,6 @@
 
 #include "base/fail.hpp"
 #include "record/composite.hpp"
-#include "record/evaluate.hpp"
 
 namespace weft {
 namespace {
@@ -19,16 +18,6 @@ CustomCallee::CustomCallee(const Attributes& called) : Callee{called, {}, refuse
 const CustomCallee* custom_callee(const Node& node) {
   const Callee* const callee = node.callee();
   return callee && callee->derivative == refuse_body ? static_cast<const CustomCallee*>(callee) : nullptr;
-}
-
-Tensor record_custom_call(std::shared_ptr<const CustomCallee> callee, std::span<const Tensor> operands, Loc loc) {
-  const Tensor value = record_call(std::move(callee), operands, loc);
-  if (!is_effect(*value.node())) return value;
-  if (Trace* const trace = recorder().trace())
-    trace->effects.push_back(value);
-  else
-    evaluate(std::span(&value, 1), loc);
-  return value;
 }
 
 }  // namespace weft

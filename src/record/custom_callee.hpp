@@ -19,7 +19,5 @@ struct CustomCallee : Callee {
 };
 // That of the node; null where it is another call, or none.
 const CustomCallee* custom_callee(const Node& node);
-// A call of it, with the effects of its body.
-Tensor record_custom_call(std::shared_ptr<const CustomCallee> callee, std::span<const Tensor> operands, Loc loc);
 
 }  // namespace weft

@@ -202,6 +202,17 @@ Tensor record(Op op, std::span<const Tensor> operands, const Attributes& attribu
   return value;
 }
 
+// What is an effect by its bodies is one of the trace; outside a trace it runs now.
+static void note_bodies(const Tensor& value, Loc loc) {
+  const bool acts = is_effect(*value.node());
+  if (Trace* const trace = recorder().trace(); trace && acts && !is_effect(value.node()->op))
+    trace->effects.push_back(value);
+  if (acts && !recorder().trace())
+    evaluate(std::span(&value, 1), loc);
+  else
+    bound_pending(value, loc);
+}
+
 Tensor record_call(std::shared_ptr<const Callee> callee, std::span<const Tensor> operands, Loc loc,
                    const ElementwiseDefinition* definition) {
   const std::vector<Tensor>& outputs = callee->body.outputs;
@@ -214,7 +225,7 @@ Tensor record_call(std::shared_ptr<const Callee> callee, std::span<const Tensor>
     set_more_results(*node, more);
   }
   set_callee(*node, std::move(callee));
-  bound_pending(value, loc);
+  note_bodies(value, loc);
   return value;
 }
 
@@ -225,12 +236,7 @@ Tensor record_region(Op op, std::span<const Tensor> operands, const Attributes& 
   set_more_results(*node, types.subspan(1));
   node->make_more().bodies = std::move(bodies);
   for (const Type& type : types.subspan(1)) check_count(info(op).name, type, loc);
-  Trace* trace = recorder().trace();
-  if (trace && is_effect(*node) && !is_effect(op)) trace->effects.push_back(value);  // by its bodies
-  if (!trace && is_effect(*node))
-    evaluate(std::span(&value, 1), loc);
-  else
-    bound_pending(value, loc);
+  note_bodies(value, loc);
   return value;
 }
 

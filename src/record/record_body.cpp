@@ -1,8 +1,9 @@
 #include "record/record_body.hpp"
 
+#include <algorithm>
+
 #include "ir/offload_mark.hpp"
 #include "record/composite.hpp"
-#include "record/custom_callee.hpp"
 
 namespace weft {
 namespace {
@@ -26,9 +27,11 @@ Tensor record_again(const Node& node, std::span<const Tensor> operands) {
 }  // namespace
 
 Tensor record_node(const Node& node, std::span<const Tensor> operands) {
-  if (custom_callee(node))
-    return record_custom_call(std::static_pointer_cast<const CustomCallee>(node.more->callee), operands, node.loc);
-  if (node.callee()) return record_call(node.more->callee, operands, node.loc, node.definition);
+  if (node.callee()) {
+    const Tensor call = record_call(node.more->callee, operands, node.loc, node.definition);
+    if (node.recomputation) mark_as_recomputation(call);
+    return call;
+  }
   if (node.op == Op::data) {  // the same memory
     const Tensor copy = Builder::copy(node, operands);
     copy.node()->trace = recorder().trace() ? recorder().trace()->id : 0;
@@ -40,6 +43,15 @@ Tensor record_node(const Node& node, std::span<const Tensor> operands) {
   types.insert(types.end(), node.more_types().begin(), node.more_types().end());
   return record_region(node.op, operands, node.attributes(), types, {node.bodies().begin(), node.bodies().end()},
                        node.loc);
+}
+
+void mark_as_recomputation(const Tensor& call) {
+  if (const Trace* const trace = recorder().trace())
+    call.node()->recomputation = static_cast<std::uint32_t>(trace->recorded + 1);
+}
+void keep_recomputations_of(const Graph& copied) {
+  std::uint64_t& recorded = recorder().trace()->recorded;
+  for (const Tensor& value : copied.nodes) recorded = std::max<std::uint64_t>(recorded, value.node()->recomputation);
 }
 
 std::vector<Tensor> record_body(const Graph& body, std::span<const Tensor> arguments) {

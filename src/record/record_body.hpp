@@ -7,6 +7,11 @@ namespace weft {
 
 // A node once more, with these operands, at the recorder's place.
 Tensor record_node(const Node& node, std::span<const Tensor> operands);
+// Marks a call that computes values again. Its number is the only one in the trace, and the same whenever the function
+// is traced. Outside a trace nothing is computed again.
+void mark_as_recomputation(const Tensor& call);
+// Later marks in the trace differ from those of the nodes of `copied`, whose copies are in it.
+void keep_recomputations_of(const Graph& copied);
 std::vector<Tensor> record_body(const Graph& body, std::span<const Tensor> arguments);
 
 }  // namespace weft

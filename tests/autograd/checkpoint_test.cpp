@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <functional>
+#include <set>
 
 #include "base/fail.hpp"
 #include "ir/node.hpp"
@@ -146,6 +147,58 @@ TEST_CASE("what is computed again waits for the gradient, and products for weigh
   CHECK(again * 10 < plain * 6);
 }
 
+namespace {
+// The numbers of recomputations in a graph's text.
+std::set<std::string> recomputations(const std::string& text) {
+  const std::string word = " recomputation ";
+  std::set<std::string> found;
+  for (std::size_t at = 0; (at = text.find(word, at)) != std::string::npos;) {
+    at += word.size();
+    found.insert(text.substr(at, text.find_first_not_of("0123456789", at) - at));
+  }
+  return found;
+}
+}  // namespace
+
+TEST_CASE("checkpoints inside of a checkpoint are computed again one by one, and take less memory") {
+  const auto step = compile([](const Stack& m, const Tensor& x, bool inner) {
+    return grad(
+        [&](const Stack& m) {
+          const auto all = [&](const Tensor& x) { return run(m, x, inner ? How::each : How::plain); };
+          return mean(square(checkpoint(all)(x)));
+        },
+        m);
+  });
+  const Stack model;
+  const Tensor x = normal({512, 16});
+  const auto outer = explain(step, model, x, false), both = explain(step, model, x, true);
+  CHECK(recomputations(outer.optimized).size() == 1);
+  CHECK(recomputations(both.optimized).size() == 5);
+  CAPTURE(outer.arena_bytes);
+  CAPTURE(both.arena_bytes);
+  CHECK(both.arena_bytes * 10 < outer.arena_bytes * 7);
+}
+
+TEST_CASE("a checkpoint's gradient in vmap and in a rule of the program computes values again") {
+  static constexpr auto inside = [](const Tensor& x) { return sum(tanh(x * x) * sin(x)); };
+  static constexpr auto again = [](const Tensor& x) { return grad(checkpoint(inside), x); };
+  const auto examples = compile([](const Tensor& x) { return vmap(again)(x); });
+  const auto ruled = compile([](const Tensor& x) {
+    const auto f = custom_vjp(
+        inside,
+        [](const Tensor& x) {
+          return std::pair{inside(x), x};
+        },
+        [](const Tensor& x, const Tensor& g) { return again(x) * g; });
+    return grad([&](const Tensor& x) { return f(x); }, x) + grad([&](const Tensor& x) { return f(x); }, x * 2);
+  });
+  const Tensor x = normal({5, 3}) * 0.5;
+  CHECK(amax(abs(examples(x) - grad(inside, x))).item<double>() <= 1e-6);
+  CHECK(amax(abs(ruled(x) - grad(inside, x) - grad(inside, x * 2))).item<double>() <= 1e-6);
+  CHECK(recomputations(explain(examples, x).optimized).size() == 1);
+  CHECK(recomputations(explain(ruled, x).optimized).size() == 2);
+}
+
 TEST_CASE("draws inside a checkpoint are the same when they are computed again") {
   static constexpr auto f = [](const Tensor& x, Generator& generator, bool checkpointed) {
     const auto inside = [&](const Tensor& x) {
@@ -283,6 +336,31 @@ TEST_CASE("vmap over a checkpoint whose function checks: each example is checked
     CHECK(message.find('\n') == std::string::npos);
     CHECK(amax(abs(call(labels) - expected)).item<double>() <= 1e-6);  // and the next call is as before
   }
+  CHECK(contains(explain(compiled, x, labels).optimized, " recomputation "));  // the batch is a checkpoint too
+}
+
+TEST_CASE("a checkpoint of a thousand operands: gradients, tangents, vmap") {
+  std::vector<Tensor> weights;
+  for (int i = 0; i < 1200; ++i) weights.push_back(ones({2}) * (0.001 * (i % 7)));
+  const auto f = [&](const Tensor& x) {
+    Tensor y = x;
+    for (const Tensor& w : weights) y = y + w * x;
+    return sum(square(y));
+  };
+  const auto again = [&](const Tensor& x) { return checkpoint(f)(x); };
+  const Tensor x = normal({3, 2});
+  const auto close = [](const Tensor& a, const Tensor& b) { CHECK(amax(abs(a / b - 1)).item<double>() <= 1e-5); };
+  close(grad(again, x), grad(f, x));
+  close(jvp(again, x, x).tangent, jvp(f, x, x).tangent);
+  close(grad([&](const Tensor& x) { return sum(vmap(again)(x)); }, x), grad(f, x));
+  // What a signature names: here each weight is an operand of a function with a derivative of its own.
+  const auto own = custom_vjp(
+      f,
+      [&](const Tensor& x) {
+        return std::pair{f(x), x};
+      },
+      [&](const Tensor& x, const Tensor& g) { return grad(f, x) * g; });
+  close(grad([&](const Tensor& x) { return checkpoint(own)(x); }, x), grad(f, x));
 }
 
 TEST_CASE("a checkpoint in the body of a scan: the loop keeps its states, and nothing of the inside of an iteration") {
