@@ -98,11 +98,8 @@ struct SampleCall : Called {
 };
 
 struct SgdCall : Called {
-  bool nesterov = false, dampened = false;
-  static constexpr auto fields() {
-    return std::array{field<&Called::name>(""), field<&SgdCall::nesterov>("nesterov"),
-                      field<&SgdCall::dampened>("dampened")};
-  }
+  bool nesterov = false;
+  static constexpr auto fields() { return std::array{field<&Called::name>(""), field<&SgdCall::nesterov>("nesterov")}; }
 };
 
 struct CompositeRow {

@@ -40,6 +40,7 @@ RMSprop::RMSprop(const Parameters& parameters, const RMSpropOptions& options, Gr
 }
 void RMSprop::step(const Parameters& parameters, Loc loc) {
   Step step("RMSprop", parameters, square_, loc);
+  if (velocity_.empty()) detail::require_no_momentum(momentum, step.loc());
   const Scalar rest = 1 - alpha;
   detail::each_trained(parameters, step.loc(), [&](std::size_t i, Tensor& p, const Tensor& gradient) {
     const Tensor own = wide(p), g = gradient + own * groups.weight_decay(i, weight_decay);

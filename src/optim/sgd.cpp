@@ -13,31 +13,30 @@ SGD::SGD(const detail::Parameters& parameters, const SgdOptions& options, Groups
       groups(detail::groups_of("SGD", parameters, groups, loc)),
       maximize(options.maximize),
       nesterov_(options.nesterov),
-      dampened_(options.dampening != 0),
       rounding_(options.stochastic_rounding, loc) {
   detail::check_options(
       "SGD", {{"lr", options.lr}, {"momentum", options.momentum}, {"weight_decay", options.weight_decay}}, {}, loc);
   check_numbers("SGD", Bounds::finite, {{"dampening", options.dampening}}, loc);
   if (nesterov_ && options.momentum == 0) fail("SGD", loc, "nesterov needs a momentum");
-  if (nesterov_ && dampened_) fail("SGD", loc, "nesterov has no dampening");
-  if (options.momentum != 0) velocity_ = parameters.zeros(loc);
-  if (dampened_) missed_ = detail::missed_at_first(parameters, loc);
+  if (nesterov_ && options.dampening != 0) fail("SGD", loc, "nesterov has no dampening");
+  if (options.momentum == 0) return;
+  velocity_ = parameters.zeros(loc);
+  missed_ = detail::missed_at_first(parameters, loc);
 }
 
 void SGD::step(const detail::Parameters& parameters, Loc loc) {
   Operation call("SGD", loc);
-  if (velocity_.empty() && !recorder().trace() && momentum.tensor().item() != 0)
-    fail("SGD", call.loc(), "the optimizer was made without a momentum and has no velocities: give one from the start");
+  const bool moves = !velocity_.empty();
+  if (!moves) detail::require_no_momentum(momentum, call.loc());
   groups.require_same_model(parameters, call.loc());
-  if (!velocity_.empty()) detail::require_same_model(parameters, velocity_, call.loc());
+  if (moves) detail::require_same_model(parameters, velocity_, call.loc());
   detail::NewValues values;
   std::optional<detail::StepCounts> counts;
-  if (dampened_) counts.emplace(parameters, steps, missed_, values, call.loc());
+  if (moves) counts.emplace(parameters, steps, missed_, values, call.loc());
   const detail::PerParameter undamped =
       counts ? counts->of([&](const Scalar& t) { return 1 - dampening * Scalar(minimum(t - 1, 1.0)); })
              : detail::PerParameter(Tensor(Scalar(1).tensor()));
   detail::each_part(parameters, call.loc(), [&](std::size_t i, Tensor& parameter, const detail::UpdatedPart& part) {
-    const bool moves = !velocity_.empty();
     const Scalar& decay = groups.weight_decay(i, weight_decay);
     part.require_zero(parameters, i, decay, "weight decay");
     if (moves) part.require_whole(parameters, i, "a momentum");
@@ -45,15 +44,11 @@ void SGD::step(const detail::Parameters& parameters, Loc loc) {
                          groups.lr(i, lr).tensor(), momentum.tensor(), moves ? detail::wide(velocity_[i]) : Tensor(),
                          undamped[i].tensor()};
     Tensor results[2];
-    const bool dampened = dampened_;
-    composite(SgdCall{called("sgd"), nesterov_, dampened},
-              std::span(operands, !moves     ? 4
-                                  : dampened ? 7
-                                             : 6),
-              std::span(results, moves ? 2 : 1), call.loc(), [&](std::span<const Tensor> in, std::span<Tensor> out) {
+    composite(SgdCall{called("sgd"), nesterov_}, std::span(operands, moves ? 7 : 4), std::span(results, moves ? 2 : 1),
+              call.loc(), [&](std::span<const Tensor> in, std::span<Tensor> out) {
                 Tensor change = in[1] + in[0] * in[2];
                 if (moves) {
-                  out[1] = in[5] * in[4] + (dampened ? change * in[6] : change);
+                  out[1] = in[5] * in[4] + change * in[6];
                   change = nesterov_ ? change + out[1] * in[4] : out[1];
                 }
                 out[0] = in[0] - change * in[3];

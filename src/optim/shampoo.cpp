@@ -66,6 +66,7 @@ void Shampoo::step(const Parameters& parameters, Loc loc) {
   for (std::size_t i = 0; i < shapes_.size(); ++i)
     if (parameters.parameter(i).defined())
       detail::require_same_shape(parameters, i, Sizes(shapes_[i]).shape(), step.loc());
+  if (velocity_.empty()) detail::require_no_momentum(momentum, step.loc());
   const Tensor is_fresh = remainder(steps.tensor(), update_freq_) == 0;
   step.set(steps.tensor(), (steps + 1).tensor());
   detail::each_trained(parameters, step.loc(), [&](std::size_t i, Tensor& p, const Tensor& gradient) {

@@ -115,6 +115,10 @@ void check_options(const char* optimizer, std::initializer_list<NamedNumber> amo
   check_numbers(optimizer, Bounds::not_negative, amounts, loc);
   check_numbers(optimizer, Bounds::share_below_one, shares, loc);
 }
+void require_no_momentum(const Scalar& momentum, Loc loc) {
+  require(momentum.tensor() == 0, "update", loc,
+          "the optimizer was made without a momentum and has no velocities: give one from the start");
+}
 void require_same_count(const Parameters& parameters, std::size_t made_for, Loc loc) {
   if (made_for == parameters.size()) return;
   fail("update", loc, "the optimizer was made for a model of ",

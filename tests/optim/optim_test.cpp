@@ -502,5 +502,63 @@ TEST_CASE("errors of an optimizer have the name of its class") {
   refused("[ASGD] the optimizer was made for another model", [&] { (void)optim::ASGD(small).averaged(large); });
 }
 
+// Of an optimizer that was made without a momentum: eagerly, and in a call that does not trace again.
+template <class Optimizer>
+void refuses_late_momentum(const char* name) {
+  CAPTURE(name);
+  std::vector<Param> model{vector({1, 2})}, slopes{vector({0.5, -0.5})};
+  Optimizer optimizer(model);
+  auto step = compile([](std::vector<Param>& model, Optimizer& optimizer, const std::vector<Param>& slopes) {
+    optimizer.update(model, slopes);
+  });
+  step(model, optimizer, slopes);
+  const double before = sum(model[0]).item();
+  const std::string words =
+      concat_text("[", name, "] the optimizer was made without a momentum and has no velocities: give one from the start");
+  optimizer.momentum = 0.9;
+  test::refused([&] { optimizer.update(model, slopes); }, words);
+  const auto message = [&] {
+    try {
+      step(model, optimizer, slopes);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  }();
+  CAPTURE(message);
+  CHECK(message.find(words + ", at optim_test.cpp:") != std::string::npos);
+  CHECK(sum(model[0]).item() == before);
+  optimizer.momentum = 0;
+  step(model, optimizer, slopes);
+  CHECK(specialization_count(step) == 1);
+}
+TEST_CASE("a momentum that comes later is refused, eagerly and in a step that is compiled") {
+  refuses_late_momentum<optim::SGD>("SGD");
+  refuses_late_momentum<optim::RMSprop>("RMSprop");
+  refuses_late_momentum<optim::Shampoo>("Shampoo");
+}
+
+TEST_CASE("a dampening that comes later counts from that step on, eagerly and in a step that is compiled") {
+  for (const bool nesterov : {false, true}) {
+    std::vector<Param> eager{vector({1})}, compiled{vector({1})}, slopes{vector({0.5})};
+    optim::SGD optimizer(eager, {.lr = 0.1, .momentum = 0.5, .nesterov = nesterov}), other = optimizer;
+    auto step = compile([](std::vector<Param>& model, optim::SGD& optimizer, const std::vector<Param>& slopes) {
+      optimizer.update(model, slopes);
+    });
+    double expected = 1, velocity = 0;
+    for (int t = 0; t < 4; ++t) {
+      const double dampening = t < 2 ? 0 : 0.25;
+      optimizer.dampening = other.dampening = dampening;
+      optimizer.update(eager, slopes);
+      step(compiled, other, slopes);
+      velocity = 0.5 * velocity + (1 - dampening) * 0.5;
+      expected -= 0.1 * (nesterov ? 0.5 + 0.5 * velocity : velocity);
+      CHECK(eager[0].tensor().item() == doctest::Approx(expected).epsilon(1e-12));
+      CHECK(compiled[0].tensor().item() == doctest::Approx(expected).epsilon(1e-12));
+    }
+    CHECK(specialization_count(step) == 1);
+  }
+}
+
 }  // namespace
 }  // namespace weft

@@ -15,7 +15,8 @@ struct RMSpropOptions {     // of RMSprop, as in PyTorch
 };
 
 // Hinton 2012; centered: Graves 2013. v = alpha * v + (1 - alpha) * g^2, of which centered takes off the square of g's
-// mean; p -= lr * g / (sqrt(v) + eps), through a velocity where there is a momentum at the start.
+// mean; p -= lr * g / (sqrt(v) + eps), through a velocity where there is a momentum. One of 0 at the start means none:
+// no velocities are kept, and update() throws Error where it has one later.
 class RMSprop : public detail::Updated<RMSprop> {
  public:
   RMSprop(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}

@@ -16,8 +16,8 @@ struct ShampooOptions {          // of Shampoo
 
 // Gupta, Koren and Singer 2018. Of a parameter of k axes, each axis has the sum of G G^T over all steps, G the gradient
 // as a matrix whose rows are along the axis; the gradient is multiplied by the -1/(2k)-th power of each: L^(-1/4) G
-// R^(-1/4) for a matrix. A number moves as by SGD. Powers come of eigenvalues, in f64 for f64 and in f32 else. PyTorch
-// has none.
+// R^(-1/4) for a matrix. A number moves as by SGD. A momentum of 0 at the start means none, as of SGD. Powers come of
+// eigenvalues, in f64 for f64 and in f32 else. PyTorch has none.
 class Shampoo : public detail::Updated<Shampoo> {
  public:
   Shampoo(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}

@@ -15,7 +15,7 @@ struct SgdOptions {         // of SGD, as in PyTorch
   std::optional<std::uint64_t> stochastic_rounding = {};
 };
 
-// A momentum of 0 at the start means none: no velocities are kept, and it can't be given one later.
+// A momentum of 0 at the start means none: no velocities are kept, and update() throws Error where it has one later.
 // v = momentum * v + (1 - dampening) * (g + weight_decay * p), in the first step without the dampening;
 // p -= lr * v, or lr * (g + momentum * v) for nesterov.
 class SGD : public detail::Updated<SGD> {
@@ -26,7 +26,7 @@ class SGD : public detail::Updated<SGD> {
                Loc loc = Loc::current());
 
   Scalar lr, momentum, weight_decay, dampening;  // the options of these names, which a schedule may set
-  Scalar steps;                                  // taken so far; counted where there is a dampening
+  Scalar steps;                                  // taken so far; counted where there is a momentum
   ParameterGroups groups;                        // in the order of the constructor's list
   bool maximize;                                 // whether steps go up, along the gradients
 
@@ -34,12 +34,11 @@ class SGD : public detail::Updated<SGD> {
   friend detail::Updated<SGD>;
   void step(const detail::Parameters& parameters, Loc loc);
 
-  bool nesterov_ = false, dampened_ = false;
+  bool nesterov_ = false;
   std::vector<Buffer> velocity_;  // empty without momentum
   Buffer missed_;                 // i64 [parameters]: steps that each had no part in; undefined while there are none
   StochasticRounding rounding_;
-  WEFT_MEMBERS(lr, momentum, weight_decay, dampening, steps, groups, maximize, nesterov_, dampened_, velocity_, missed_,
-               rounding_)
+  WEFT_MEMBERS(lr, momentum, weight_decay, dampening, steps, groups, maximize, nesterov_, velocity_, missed_, rounding_)
 };
 
 struct AsgdOptions {    // of ASGD, as in PyTorch
