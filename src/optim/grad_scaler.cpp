@@ -6,6 +6,7 @@
 #include "base/number_checks.hpp"
 #include "optim/steps.hpp"
 #include "record/record.hpp"
+#include "record/row_gradients.hpp"
 
 namespace weft {
 
@@ -48,12 +49,15 @@ void GradScaler::unscale_leaves(const detail::LeafList& leaves, Loc loc) {
     if (!detail::holds_tensor(leaf.kind) || !leaf.tensor().defined() || !is_floating(type_of(leaf.tensor()).dtype))
       continue;
     Tensor& gradient = leaf.tensor();
-    if (gradient.element_count().same(Dim(0))) continue;
-    const DType dtype = type_of(gradient).dtype;
-    const Tensor wide = optim::detail::wide(gradient);
+    const std::optional<GradientRows> rows = rows_of_gradient(gradient, call.loc());
+    const Tensor given = rows ? rows->rows : gradient;
+    if (given.element_count().same(Dim(0))) continue;
+    const Tensor wide = optim::detail::wide(given);
     found = found | ~isfinite(amax(abs(wide)));
-    gradient = cast(wide * cast(inverse, type_of(wide).dtype), dtype);
-    values.push_back(gradient);
+    const Tensor unscaled = cast(wide * cast(inverse, type_of(wide).dtype), given.dtype());
+    values.push_back(unscaled);
+    if (rows) values.push_back(rows->index);
+    gradient = rows ? row_gradient(rows->index, unscaled, type_of(gradient), call.loc()) : unscaled;
   }
   found_inf_ = found;
   values.push_back(found);

@@ -5,11 +5,13 @@
 
 #include <vector>
 
+#include "record/row_gradients.hpp"
 #include "tests/needs_compiler.hpp"
 #include "tests/trace/support.hpp"
 #include "weft/compile.hpp"
 #include "weft/explain.hpp"
 #include "weft/grad.hpp"
+#include "weft/grad_scaler.hpp"
 #include "weft/nn.hpp"
 #include "weft/optim.hpp"
 
@@ -230,6 +232,43 @@ TEST_CASE("bags of rows, and a padding row, which stays") {
   auto optimizer = adam(table);
   step_of(table, optimizer, index, ones({7, 5}));
   CHECK(max(abs(table.weight.tensor()[4])).item() == 0);
+}
+
+// A step on sum(sin(rows at index)) times a scale.
+Tensor scaled_step_of(nn::Embedding& table, optim::SGD& optimizer, GradScaler& scaler, const Tensor& index) {
+  auto [loss, gradients] =
+      value_and_grad([&](const nn::Embedding& m) { return scaler.scale(sum(sin(m(index)))); }, table);
+  gradients = scaler.unscale(gradients);
+  scaler.step(optimizer, table, gradients);
+  scaler.update();
+  return loss;
+}
+TEST_CASE("a GradScaler leaves the rows of a gradient rows") {
+  const Tensor index = vector({3, 1, 3});
+  nn::Embedding dense = table_of(false, 9, 5), sparse = table_of(true, 9, 5), compiled = sparse;
+  GradScaler scaler({.init_scale = 4});
+  const auto gradients = grad([&](const nn::Embedding& m) { return scaler.scale(sum(sin(m(index)))); }, sparse);
+  CHECK(is_row_gradient(*gradients.weight->node()));
+  const auto unscaled = scaler.unscale(gradients);
+  CHECK(is_row_gradient(*unscaled.weight->node()));
+  CHECK(same(unscaled.weight, gradients.weight / 4));
+  scaler.unscale(nn::Embedding{gradients}.weight / 0.0);
+  CHECK(scaler.found_inf().item<bool>());
+
+  optim::SGD of_dense(dense), of_sparse = of_dense, of_compiled = of_dense;
+  GradScaler one({.init_scale = 4}), two = one, three = one;
+  auto step = compile(scaled_step_of);
+  for (int t = 0; t < 2; ++t) {
+    scaled_step_of(dense, of_dense, one, index);
+    scaled_step_of(sparse, of_sparse, two, index);
+    step(compiled, of_compiled, three, index);
+    CHECK(same(sparse.weight, dense.weight));
+    CHECK(same(compiled.weight, dense.weight));
+  }
+  // An optimizer that would change other rows refuses these, so they have come to it.
+  optim::SGD with_momentum(sparse, {.momentum = 0.5});
+  refused([&] { scaled_step_of(sparse, with_momentum, two, index); }, "is rows alone (sparse), and a momentum");
+  refused([&] { step(sparse, with_momentum, two, index); }, "is rows alone (sparse), and a momentum");
 }
 
 TEST_CASE("what would change rows without a gradient is refused, and changes nothing") {
