@@ -124,7 +124,8 @@ constexpr CallSignature no_signature{nullptr, 0, nullptr};
 class DerivativeCall {
  public:
   DerivativeCall(Function& function, std::uint64_t passes, std::span<const std::int64_t> symbols, Loc loc)
-      : scratch_(take_scratch(function, loc)), context{function, no_signature, nullptr, nullptr, loc, *scratch_, stance()} {
+      : scratch_(take_scratch(function, loc)), context{function, no_signature, nullptr, nullptr,
+                                                       loc,      *scratch_,    stance()} {
     *scratch_->words.room(1) = passes;
     scratch_->words.size = 1;
     scratch_->counts.assign(symbols.begin(), symbols.end());
@@ -401,6 +402,32 @@ void LevelBody::differentiate(Function& function, const Node& call, std::span<co
                      : made[each.result];
 }
 
+// What the derivative of the results in `has_gradient` reads and is worth keeping. A result whose derivative can't be
+// recorded is an error only where that is asked for: here it is taken out of `has_gradient`, and the others keep
+// theirs.
+static std::vector<SavedValue> saved_values(CallContext call, const Graph& graph, std::span<const unsigned char> wanted,
+                                            std::vector<unsigned char>& has_gradient,
+                                            std::span<const std::int64_t> hints) {
+  const auto of = [&](std::span<const unsigned char> results) -> std::optional<std::vector<SavedValue>> {
+    try {
+      const Derivation derivation(graph, {false, wanted, results}, hints, call.loc);
+      return partition(graph, derivation.reads(graph), call.function.options.memory_budget);
+    } catch (const OutOfMemory&) {
+      throw;
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  };
+  if (std::optional<std::vector<SavedValue>> saved = of(has_gradient)) return *std::move(saved);
+  for (std::size_t i = 0; i < has_gradient.size(); ++i) {
+    if (!has_gradient[i]) continue;
+    std::vector<unsigned char> alone(has_gradient.size());
+    alone[i] = 1;
+    has_gradient[i] = of(alone).has_value();
+  }
+  return of(has_gradient).value_or(std::vector<SavedValue>());
+}
+
 std::shared_ptr<const LevelBody> make_level_body(CallContext call, TraceResult& traced, Backend backend) {
   const LeafList& arguments = call.scratch.arguments;
   const CallLayout& layout = call.layout();
@@ -423,13 +450,7 @@ std::shared_ptr<const LevelBody> make_level_body(CallContext call, TraceResult& 
     return false;
   };
   if (traced.states.empty() && std::ranges::none_of(dependences(traced.graph), depends)) return nullptr;
-  std::vector<SavedValue> saved;
-  try {
-    const Derivation derivation(traced.graph, {false, wanted, has_gradient}, hints, call.loc);
-    saved = partition(traced.graph, derivation.reads(traced.graph), call.function.options.memory_budget);
-  } catch (const Error&) {
-    // A result has no derivative, which is an error only where it is asked for.
-  }
+  const std::vector<SavedValue> saved = saved_values(call, traced.graph, wanted, has_gradient, hints);
   Graph graph = traced.graph;
   const std::size_t visible = graph.outputs.size();
   for (const SavedValue& each : saved) {
@@ -437,7 +458,7 @@ std::shared_ptr<const LevelBody> make_level_body(CallContext call, TraceResult& 
     traced.kept_for_derivative.push_back(each.value);
   }
   const auto body =
-      std::make_shared<LevelBody>(std::move(graph), visible, std::move(saved), backend, call.scratch.words.data()[0]);
+      std::make_shared<LevelBody>(std::move(graph), visible, saved, backend, call.scratch.words.data()[0]);
   if (call.function.options.derivative_at_once) body->compile_at_once(wanted, has_gradient);
   return body;
 }

@@ -577,6 +577,25 @@ TEST_CASE("explain lists what a call saves for its derivative: bytes, line and w
                                        ": it is expensive to compute again")));
 }
 
+TEST_CASE("beside a result without a derivative the others keep what theirs reads, which is compiled at once as well") {
+  const auto f = compile(
+      [](const Tensor& x, const Tensor& w) {
+        const Tensor out = matmul(gelu(matmul(x, w)), w);
+        const auto halved =
+            while_loop([](const Tensor& y) { return sum(y) > 1; }, [](const Tensor& y) { return y / 2; }, out);
+        return std::pair{out, halved};
+      },
+      {.derivative_at_once = true});
+  const Tensor x = normal({8, 16}), w = normal({16, 16});
+  const auto loss = [&](const Tensor& x) { return sum(f(x, w).first); };
+  const auto plain = [&](const Tensor& x) { return sum(matmul(gelu(matmul(x, w)), w)); };
+  CHECK(difference(grad(loss, x), grad(plain, x)) <= 1e-5);
+  const std::vector<std::string> lines = explain(f, x, w).derivatives;
+  REQUIRE(lines.size() == 4);  // one derivative, and one value that is saved
+  CHECK(lines[1] == "  saved for them, beside arguments and results: 512 bytes");
+  CHECK(contains(message_of([&] { grad([&](const Tensor& x) { return sum(f(x, w).second); }, x); }), "while_loop"));
+}
+
 TEST_CASE("the winners of a maximum are found, whether its operand was saved or computed again") {
   // Recomputed with other bits, the operand would meet no maximum, and its gradient would be 0.
   for (const DType dtype : {DType::f32, DType::bf16}) {
