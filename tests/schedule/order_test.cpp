@@ -115,6 +115,30 @@ TEST_CASE("a check writes nothing: an order of steps keeps checks in theirs") {
   CHECK(checks == 2);
 }
 
+TEST_CASE("a recomputation waits for the gradient that reaches it, through hundreds of them, nested ones too") {
+  constexpr std::uint32_t count = 300;
+  std::string text = "%0 f32[8] = input(0)\n";
+  for (std::uint32_t r = 1; r <= count; ++r)  // what is computed again, before all gradients
+    text += concat_text("%", r, " f32[8] = tanh(%0) recomputation ", r, "\n");
+  const auto gradient = [](std::uint32_t r) { return r == 0 ? 0 : count + 3 * r; };
+  for (std::uint32_t r = 1; r <= count; ++r) {
+    const std::uint32_t last = gradient(r);
+    // A part of it is computed again by a checkpoint inside, which reads its value and the gradient.
+    text += concat_text("%", last - 2, " f32[8] = exp(%", r, ") recomputation ", count + r, "\n");
+    text += concat_text("%", last - 1, " f32[8] = mul(%", gradient(r - 1), ", %", last - 2, ") recomputation ",
+                        count + r, "\n");
+    text += concat_text("%", last, " f32[8] = mul(%", last - 1, ", %", r, ") recomputation ", r, "\n");
+  }
+  const Graph graph = parse_graph(text + concat_text("return %", gradient(count), "\n"));
+  const std::vector<std::uint32_t> ranks = ranks_of_recomputations(graph);
+  REQUIRE(ranks.size() == graph.nodes.size());
+  bool waits = true;
+  for (std::uint32_t r = 1; r <= count; ++r)
+    for (const std::uint32_t own : {r, gradient(r) - 2}) waits = waits && ranks[own] > ranks[gradient(r - 1)];
+  CHECK(waits);
+  CHECK(ranks[gradient(count)] <= 8 * count);
+}
+
 namespace {
 // What one of two steps back reads of the way forward: wide values that are kept, or `again` computed after it.
 std::string there_and_back(const char* again) {
