@@ -219,7 +219,9 @@ Tensor interpolate(At given, const InterpolateOptions& options) {
       x = nearest(x, 2 + i, it, options.mode == Interpolation::nearest_exact, call.loc());
       continue;
     }
-    if (it.from.same(it.to) && (it.scale == 0 || it.scale == 1 || options.align_corners)) continue;
+    // An axis that keeps its size keeps its values: 0 times an infinite neighbour would be NaN. Symbolic sizes are
+    // decided to be equal or not.
+    if ((it.scale == 0 || it.scale == 1 || options.align_corners) && it.from == it.to) continue;
     if (options.antialias) {
       x = averaged(x, 2 + i, it, options.mode == Interpolation::bicubic, options.align_corners, call.loc());
       continue;

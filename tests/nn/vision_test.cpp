@@ -148,6 +148,23 @@ TEST_CASE("interpolate: layers, other dtypes, sizes of another tensor, and what 
   refused([&] { channel_shuffle(x, 3); }, "3 groups do not divide 2 channels");
 }
 
+TEST_CASE("interpolate to the size that an image has keeps infinite elements, of symbolic sizes too") {
+  for (const Interpolation mode : {Interpolation::bilinear, Interpolation::bicubic}) {
+    const auto resize = [](const Tensor& x, const Tensor& like, int mode) {
+      return interpolate(x, {.size = Sizes{like.size(0), like.size(1)}, .mode = static_cast<Interpolation>(mode)});
+    };
+    const auto compiled = compile(resize, {.dynamic = true, .backend = Backend::eager});
+    for (const std::int64_t to : {3, 4, 5}) {
+      const Tensor image = reshape(cast(arange(16), DType::f32), {1, 1, 4, 4});
+      const Tensor x = where(image == 5, -HUGE_VAL, image), like = zeros({to, to});
+      const Tensor found = compiled(x, like, static_cast<int>(mode)),
+                   expected = resize(x, like, static_cast<int>(mode));
+      CHECK(all((found == expected) | (isnan(found) & isnan(expected))).item<bool>());
+      CHECK((to != 4 || all(found == x).item<bool>()));
+    }
+  }
+}
+
 TEST_CASE("grid_sample and affine_grid give PyTorch's results and gradients") {
   using enum SampleMode;
   using enum SamplePadding;
