@@ -71,6 +71,7 @@ void Accumulator::move_written(const LeafList& from, const LeafList& to) const {
 }
 
 void Accumulator::add(const LeafList& sums, const LeafList& gradients) const {
+  LooseComposite call("accumulate", microbatches_.loc);
   const LeafKind kind = trainable_kind(sums);
   for (std::size_t i = 0; i < sums.leaves.size(); ++i)
     if (trains(sums.leaves[i], kind)) {

@@ -107,7 +107,8 @@ Tensor autocast_as(const Tensor& value, const char* row) {
   return autocast_operand(value, row);
 }
 Tensor autocast_widest(const char* operation, const Tensor& value, const At& source) {
-  if (recorder().autocast == DType::f32 || !source.tensor || autocast_rule(operation) != AutocastRule::widest)
+  if (recorder().autocast == DType::f32 || !source.tensor || autocast_rule(operation) != AutocastRule::widest ||
+      !counts(operation))
     return value;
   const Type &to = type_of(value), &from = type_of(*source.tensor);
   if (!is_floating(to.dtype) || !is_floating(from.dtype) || from.weak) return value;

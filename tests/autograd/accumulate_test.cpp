@@ -200,6 +200,19 @@ TEST_CASE("accumulate: a training step plans the memory of one part, and the gra
   CHECK(of_parts.outside <= gradients + 512);  // the losses, in whole blocks of 64 bytes
 }
 
+TEST_CASE("accumulate: what adds gradients up has the user's line") {
+  const Net net = net_of();
+  const int line = __LINE__ + 1;
+  auto f = compile([](const Net& n, const Tensor& x, const Tensor& y) { return accumulate(4, loss_of, n, x, y); });
+  const std::string here = concat_text("accumulate_test.cpp:", line, " accumulate");
+  const std::string graph = explain(f, net, data(8).x, data(8).y).graph;
+  CAPTURE(graph);
+  int sums = 0;
+  for (std::size_t at = 0; (at = graph.find(" add(", at)) != std::string::npos; ++at)
+    sums += graph.substr(at, graph.find('\n', at) - at).ends_with(here);
+  CHECK(sums == 4);  // of two weights and two biases
+}
+
 TEST_CASE("accumulate refuses what it can't cut") {
   const Net net = net_of();
   const Data d = data(24);

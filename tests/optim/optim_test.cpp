@@ -513,8 +513,8 @@ void refuses_late_momentum(const char* name) {
   });
   step(model, optimizer, slopes);
   const double before = sum(model[0]).item();
-  const std::string words =
-      concat_text("[", name, "] the optimizer was made without a momentum and has no velocities: give one from the start");
+  const std::string words = concat_text(
+      "[", name, "] the optimizer was made without a momentum and has no velocities: give one from the start");
   optimizer.momentum = 0.9;
   test::refused([&] { optimizer.update(model, slopes); }, words);
   const auto message = [&] {

@@ -247,6 +247,17 @@ TEST_CASE("each function on the list of autocast casts as its row says"){
 #include "record/autocast.def"
 }
 
+TEST_CASE("a function that is in no row takes its operands as they are, and so does what it calls") {
+  const Autocast scope(bf16);
+  const Tensor into = zeros({4}, {bf16}), values = ones({2});
+  const Tensor at = from_list<std::int64_t>({1, 2});
+  CHECK(scatter_add(into, 0, at, values).dtype() == f32);
+  CHECK(index_put(into, {at}, values).dtype() == f32);
+  const CalledOperation other("in_no_row");
+  CHECK(scatter_add(into, 0, at, values).dtype() == bf16);
+  CHECK(index_put(into, {at}, values).dtype() == bf16);
+}
+
 TEST_CASE("linear_cross_entropy under autocast multiplies in 16 bits and gives the loss in f32") {
   struct Given {
     Tensor x = some({4, 6}, f32), weight = some({5, 6}, f32), bias = some({5}, f32);
