@@ -138,7 +138,7 @@ using MakeResult = std::shared_ptr<void> (*)(ResultReader& from);
 struct PackageState;
 struct PackageDraft;
 // Adds the innermost call of this thread, whose result is there too.
-void add_call(PackageDraft& to, EntryName name, const Function& function, const CallSignature& signature,
+void add_call(PackageDraft& to, EntryName name, const FunctionHandle& function, const CallSignature& signature,
               TypeLines types);
 FunctionHandle package_function(const std::shared_ptr<const PackageState>& package, const std::string& name,
                                 const CallSignature& signature, const TypeLines& types, const Access* accesses,
@@ -156,9 +156,7 @@ void add_to_package(PackageDraft& to, EntryName name, const FunctionHandle& func
   (call.argument(argument, access<P>), ...);
   const void* prototype = call.prepare();
   call.make_kernels();
-  const auto add = [&] {
-    add_call(to, name, *function.get(), SignatureOfCall<R, P...>::value, types_of_call<R, P...>());
-  };
+  const auto add = [&] { add_call(to, name, function, SignatureOfCall<R, P...>::value, types_of_call<R, P...>()); };
   if constexpr (std::is_void_v<R>) {
     add();
   } else {

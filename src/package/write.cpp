@@ -18,6 +18,7 @@ namespace detail {
 
 struct PackageDraft {
   runtime::PackageFile file;
+  std::vector<FunctionHandle> functions;  // by entry: what it was made from
 };
 
 namespace {
@@ -142,8 +143,9 @@ bool same_guards(const runtime::PackageSpecialization& a, const runtime::Package
 
 }  // namespace
 
-void add_call(PackageDraft& to, EntryName name, const Function& function, const CallSignature& signature,
+void add_call(PackageDraft& to, EntryName name, const FunctionHandle& handle, const CallSignature& signature,
               TypeLines types) {
+  const Function& function = *handle.get();
   const Scratch& scratch = innermost_scratch();
   if (name.text.empty()) fail("package", name.loc, "the name of the function is empty");
   const Specialization* const made = function.find(scratch.words);
@@ -154,14 +156,19 @@ void add_call(PackageDraft& to, EntryName name, const Function& function, const 
   if (!is_new && entry->types != types.lines)
     refuse(name, concat_text("is in the package already, as a function of other types: ",
                              first_difference(entry->types, types.lines, "it", "this one")));
+  if (!is_new && to.functions[static_cast<std::size_t>(entry - file.entries.begin())].get() != &function)
+    refuse(name, "is in the package already, as another compiled function");
   runtime::PackageSpecialization all = record(name, *made, segment, signature, scratch);
   runtime::FieldWriter trial;
   write_plan(trial, all.plan);
   if (!trial.refusal().empty()) refuse(name, "can't be packaged: " + trial.refusal());
-  all.library = add_library(name, file, all.plan);
-  if (is_new) entry = file.entries.insert(file.entries.end(), {std::string(name.text), std::move(types.lines), {}});
+  if (is_new) {
+    entry = file.entries.insert(file.entries.end(), {std::string(name.text), std::move(types.lines), {}});
+    to.functions.push_back(handle);
+  }
   for (const runtime::PackageSpecialization& each : entry->specializations)
     if (same_guards(each, all)) return;
+  all.library = add_library(name, file, all.plan);
   entry->specializations.push_back(std::move(all));
 }
 

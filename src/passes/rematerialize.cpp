@@ -318,7 +318,7 @@ Graph rematerialize(const Graph& graph, const PassContext& context) {
       const double bytes = taken(made);
       if (!goal)
         goal = std::min(before, bytes) - (1 - context.memory_budget) * static_cast<double>(choices.cheap_bytes());
-      if (bytes > least) continue;
+      if (bytes >= least) continue;  // choices come in the order of their time
       best = std::move(made);
       least = bytes;
       if (bytes <= about * *goal) return best;

@@ -90,7 +90,8 @@ class LoopPayload final : public Payload {
   }
   std::vector<bool> writes(std::size_t buffers) const override {
     std::vector<bool> all(buffers, false);
-    for (std::size_t i = loop_.operands.size(); i < buffers_.size(); ++i) all[i] = true;
+    // The results and, where a body checks on a device, the error word.
+    for (std::size_t i = loop_.operands.size(); i < buffers; ++i) all[i] = true;
     return all;
   }
   // The last carry where the first one was, if nothing else of the loop reads that.

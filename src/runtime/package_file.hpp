@@ -136,7 +136,8 @@ std::string write_package(const PackageFile& package, std::string& refusal);
 struct PackageRefusal {
   std::string why;
 };
-// Plans are given their kernels and prepared. Every index of what it gives is within its range. Throws PackageRefusal.
+// Plans are given their kernels and prepared. Damage is found by the digest. What was forged, with a digest that is
+// right, is not: sizes of buffers and symbols inside steps are believed. Throws PackageRefusal.
 PackageFile read_package(std::string_view bytes, const StepReader& read_step);
 
 // What a call gives for a leaf.

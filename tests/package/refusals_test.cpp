@@ -149,6 +149,9 @@ TEST_CASE("a function that needs the program's code is not packaged, nor another
       message,
       "[package] \"f\" is in the package already, as a function of other types: it has the result: Tensor; this one "
       "has argument 1: Tensor, at refusals_test.cpp:"));
+  const std::string other =
+      message_of([&] { writer.add("f", compile([](const Tensor& x) { return x * 2; }), ones({4})); });
+  CHECK(has(other, "[package] \"f\" is in the package already, as another compiled function, at refusals_test.cpp:"));
 }
 
 TEST_CASE("a path that can't be written leaves the file that is there") {

@@ -7,6 +7,7 @@
 #include "pipeline.hpp"
 #include "schedule/order.hpp"
 #include "tests/schedule/traced.hpp"
+#include "weft/loops.hpp"
 
 using namespace weft;
 using test::Traced;
@@ -113,6 +114,23 @@ TEST_CASE("a check writes nothing: an order of steps keeps checks in theirs") {
     CHECK(step.payload->writes(2) == std::vector<bool>{false, true});  // on a device: the error word
   }
   CHECK(checks == 2);
+}
+
+TEST_CASE("a loop whose body checks writes the error word of a device, besides its results") {
+  Traced t;
+  const Tensor table = t.f32(8, 4), places = t.input(DType::i64, Shape::of(3));
+  const Schedule schedule = t.schedule(
+      {scan([&](const Tensor& all, const Tensor& at) { return all + gather(table, at); }, zeros({4}), places)});
+  int checks = 0;
+  for (const Step& step : schedule.steps) {
+    if (!step.payload->is_check()) continue;
+    ++checks;
+    std::vector<bool> written = step.payload->writes(step.buffers.size());
+    CHECK_FALSE(written[0]);
+    written.push_back(true);
+    CHECK(step.payload->writes(step.buffers.size() + 1) == written);
+  }
+  CHECK(checks == 1);
 }
 
 TEST_CASE("a recomputation waits for the gradient that reaches it, through hundreds of them, nested ones too") {
