@@ -211,7 +211,7 @@ class Partitioner {
 
   // The graph that is cut. Only the capacities from the source depend on the weight of time.
   void build() {
-    std::vector<std::uint32_t> first(nodes_.size());  // vertices: of a node, and behind it of its results
+    std::vector<std::uint32_t> first(nodes_.size());  // the vertex of a node; those of its results follow
     std::uint32_t vertices = 2;
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       first[i] = vertices;

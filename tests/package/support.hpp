@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "tests/message_of.hpp"
 #include "weft/package.hpp"
 #include "weft/weft.hpp"
 
@@ -27,15 +28,7 @@ inline std::string read(const std::string& path) {
 }
 inline void write(const std::string& path, std::string_view bytes) { std::ofstream(path, std::ios::binary) << bytes; }
 
-template <class F>
-std::string message_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "(nothing thrown)";
-}
+using weft::test::message_of;
 
 // All that a value holds, to the bit.
 template <class T>

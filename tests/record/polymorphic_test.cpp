@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "tests/message_of.hpp"
 #include "weft/weft.hpp"
 
 using namespace weft;
@@ -120,15 +121,7 @@ std::vector<float> numbers_of(const Tensor& x) {
   return numbers;
 }
 using Numbers = std::vector<float>;
-template <class F>
-std::string message_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "(nothing thrown)";
-}
+using weft::test::message_of;
 bool contains(const std::string& text, const char* part) {
   INFO(text);
   const bool found = text.find(part) != text.npos;

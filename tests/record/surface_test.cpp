@@ -8,6 +8,7 @@
 #include <sstream>
 #include <vector>
 
+#include "tests/message_of.hpp"
 #include "weft/explain.hpp"
 #include "weft/expr.hpp"
 #include "weft/grad.hpp"
@@ -29,15 +30,7 @@ std::vector<T> numbers_of(const Tensor& tensor) {
   const auto view = tensor.data<T>();
   return {view.begin(), view.end()};
 }
-template <class F>
-std::string message_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "(nothing thrown)";
-}
+using weft::test::message_of;
 }  // namespace
 
 TEST_CASE("elements come from and go to containers") {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../needs_compiler.hpp"
+#include "tests/message_of.hpp"
 #include "weft/weft.hpp"
 
 using namespace weft;
@@ -47,15 +48,7 @@ std::vector<float> numbers_of(const Tensor& x) {
   return numbers;
 }
 using Numbers = std::vector<float>;
-template <class F>
-std::string message_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "(nothing thrown)";
-}
+using weft::test::message_of;
 bool contains(const std::string& text, const char* part) {
   INFO(text);
   const bool found = text.find(part) != text.npos;

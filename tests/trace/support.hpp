@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/message_of.hpp"
 #include "weft/compile.hpp"
 #include "weft/explain.hpp"
 #include "weft/ops.hpp"
@@ -19,15 +20,7 @@ inline std::vector<float> numbers_of(const weft::Tensor& tensor) {
 }
 using Numbers = std::vector<float>;
 
-template <class F>
-std::string message_of(F f) {
-  try {
-    f();
-  } catch (const weft::Error& error) {
-    return error.what();
-  }
-  return "(nothing thrown)";
-}
+using weft::test::message_of;
 
 // The elements as text, which tells signs of zeros apart and takes NaNs as equal: "1 -0 nan inf".
 inline std::string text_of(const weft::Tensor& tensor) {
