@@ -110,7 +110,7 @@ TEST_CASE("at a budget of 1 nothing is computed again, and below it what costs l
   context.memory_budget = 0.99;
   const Graph made = rematerialize(graph, context);
   verify(made);
-  CHECK(held_bytes(made).most <= held_bytes(graph).most);
+  CHECK(held_bytes(made).most < held_bytes(graph).most);
   CHECK(count(made, Op::matmul) <= count(graph, Op::matmul) + 2);  // of layers that are alike
 }
 
