@@ -1,10 +1,9 @@
 // Tensors as DLPack's structs, and back.
 #include "weft/interop/dlpack.hpp"
 
-#include <cstddef>
 #include <memory>
 
-#include "base/storage.hpp"
+#include "base/dlpack.hpp"
 #include "record/evaluate.hpp"
 #include "record/record.hpp"
 #include "weft/interop/strided.hpp"
@@ -12,29 +11,7 @@
 namespace weft::detail {
 namespace {
 
-static_assert(sizeof(dlpack::View) == 48 && offsetof(dlpack::View, dtype) == 20 && offsetof(dlpack::View, shape) == 24);
-static_assert(sizeof(dlpack::ManagedTensor) == 64 && offsetof(dlpack::ManagedTensor, deleter) == 56);
-static_assert(sizeof(dlpack::ManagedTensorVersioned) == 80 &&
-              offsetof(dlpack::ManagedTensorVersioned, dl_tensor) == 32);
-
-constexpr dlpack::Code code_of(DType dtype) {
-  switch (info(dtype).kind) {
-    case DTypeKind::boolean: return dlpack::Code::boolean;
-    case DTypeKind::floating: return dtype == DType::bf16 ? dlpack::Code::bfloat : dlpack::Code::floating;
-    case DTypeKind::integer: break;
-  }
-  return info(dtype).name[0] == 'u' ? dlpack::Code::unsigned_integer : dlpack::Code::integer;
-}
-
 // ---- out ------------------------------------------------------------------------------------------------------------
-
-// What a receiver holds: the struct that it sees, its sizes, and a reference to the memory.
-template <class Managed>
-struct ExportedTensor {
-  Managed managed{};
-  std::int64_t shape[max_rank] = {}, strides[max_rank] = {};
-  Storage* storage = nullptr;
-};
 
 template <class Managed>
 Managed* export_tensor(const Tensor& tensor, Loc loc) {
@@ -45,31 +22,19 @@ Managed* export_tensor(const Tensor& tensor, Loc loc) {
   const Type type = type_of(tensor);
   if (type.device.type != Device::Type::cpu) device_interface(type.device.type).synchronize(type.device);
 
-  auto exported = std::make_unique<ExportedTensor<Managed>>();
+  std::int64_t sizes[max_rank], strides[max_rank], expected = 1;
   const Layout* layout = layout_of(tensor);
-  std::int64_t expected = 1;
   for (int axis = type.shape.rank() - 1; axis >= 0; --axis) {
-    exported->shape[axis] = static_cast<std::int64_t>(type.shape[axis]);
-    exported->strides[axis] = layout ? layout->strides[axis] : expected;
-    expected *= exported->shape[axis];
+    sizes[axis] = static_cast<std::int64_t>(type.shape[axis]);
+    strides[axis] = layout ? layout->strides[axis] : expected;
+    expected *= sizes[axis];
   }
-  exported->storage = storage_of(tensor);
-  retain(exported->storage);
-  Managed& managed = exported->managed;
-  managed.dl_tensor = {
-      static_cast<std::uint8_t*>(exported->storage->data) + storage_bytes(type.dtype, layout ? layout->offset : 0),
-      {type.device.type == Device::Type::cpu ? dlpack::DeviceType::cpu : dlpack::DeviceType::cuda, type.device.index},
-      type.shape.rank(),
-      {code_of(type.dtype), static_cast<std::uint8_t>(info(type.dtype).bits), 1},
-      exported->shape,
-      exported->strides,
-      0};
-  managed.manager_ctx = exported.get();
-  managed.deleter = [](Managed* self) {
-    const std::unique_ptr<ExportedTensor<Managed>> held(static_cast<ExportedTensor<Managed>*>(self->manager_ctx));
-    weft::release(held->storage);
-  };
-  return &exported.release()->managed;
+  Storage* const storage = storage_of(tensor);
+  retain(storage);
+  const auto rank = static_cast<std::size_t>(type.shape.rank());
+  void* const first =
+      static_cast<std::uint8_t*>(storage->data) + storage_bytes(type.dtype, layout ? layout->offset : 0);
+  return export_memory<Managed>(storage, first, type.dtype, {sizes, rank}, {strides, rank});
 }
 
 // ---- in -------------------------------------------------------------------------------------------------------------
@@ -81,10 +46,7 @@ void drop(void* managed) {
 }
 
 DType dtype_of_elements(dlpack::DataType found, Loc loc) {
-  for (int i = 0; i < dtype_count; ++i) {
-    const auto dtype = static_cast<DType>(i);
-    if (found.code == code_of(dtype) && found.bits == info(dtype).bits && found.lanes == 1) return dtype;
-  }
+  if (const std::optional<DType> dtype = dtype_of_dlpack(found)) return *dtype;
   fail("from_dlpack", loc, "no dtype has elements of code ", static_cast<int>(found.code), ", ",
        static_cast<int>(found.bits), " bits and ", counted(found.lanes, "lane", "lanes"));
 }

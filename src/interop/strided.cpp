@@ -1,10 +1,10 @@
 // Foreign memory as the memory of tensors.
 #include "weft/interop/strided.hpp"
 
-#include <cstring>
 #include <memory>
 
 #include "base/storage.hpp"
+#include "base/strided_copy.hpp"
 #include "record/evaluate.hpp"
 #include "record/record.hpp"
 
@@ -38,38 +38,24 @@ Type type_of_memory(const char* operation, const StridedMemory& memory, Device d
 }
 
 std::int64_t size_of(const StridedMemory& memory, int axis) { return static_cast<std::int64_t>(memory.shape[axis]); }
-bool row_major(const StridedMemory& memory) {
-  std::int64_t expected = 1;
-  for (int axis = memory.shape.rank() - 1; axis >= 0; --axis) {
-    if (size_of(memory, axis) != 1 && memory.strides[axis] != expected) return false;
-    expected *= size_of(memory, axis);
+struct KnownSizes {
+  explicit KnownSizes(const StridedMemory& memory) : rank(static_cast<std::size_t>(memory.shape.rank())) {
+    for (int axis = 0; axis < memory.shape.rank(); ++axis) sizes[axis] = size_of(memory, axis);
   }
-  return true;
-}
-
-// Writes the elements of the axes from `axis` on to `to`; returns where the next ones go.
-std::uint8_t* copy_axes(const StridedMemory& memory, int axis, const std::uint8_t* from, std::uint8_t* to) {
-  const std::size_t element = storage_bytes(memory.dtype, 1);
-  if (axis == memory.shape.rank()) {
-    std::memcpy(to, from, element);
-    return to + element;
-  }
-  const std::int64_t size = size_of(memory, axis), stride = memory.strides[axis];
-  if (axis == memory.shape.rank() - 1 && stride == 1) {
-    const std::size_t bytes = storage_bytes(memory.dtype, size);
-    std::memcpy(to, from, bytes);
-    return to + bytes;
-  }
-  for (std::int64_t i = 0; i < size; ++i)
-    to = copy_axes(memory, axis + 1, from + i * stride * static_cast<std::int64_t>(element), to);
-  return to;
+  operator std::span<const std::int64_t>() const { return {sizes, rank}; }
+  std::int64_t sizes[max_rank];
+  std::size_t rank;
+};
+std::span<const std::int64_t> strides_of(const StridedMemory& memory) {
+  return {std::data(memory.strides), static_cast<std::size_t>(memory.shape.rank())};
 }
 
 Tensor copied(const StridedMemory& memory, const Type& type, Loc loc) {
   const auto count = static_cast<std::int64_t>(memory.shape.element_count());
   Storage* copy = allocate(Device::cpu(), std::max<std::size_t>(storage_bytes(memory.dtype, count), 1));
   if (count)
-    copy_axes(memory, 0, static_cast<const std::uint8_t*>(memory.first), static_cast<std::uint8_t*>(copy->data));
+    copy_to_row_major(static_cast<std::uint8_t*>(copy->data), static_cast<const std::uint8_t*>(memory.first),
+                      KnownSizes(memory), strides_of(memory), storage_bytes(memory.dtype, 1));
   return make_data(copy, type, loc);
 }
 
@@ -85,7 +71,7 @@ Tensor adopt_strided(const char* operation, const StridedMemory& memory, Device 
   std::unique_ptr<void, void (*)(void*)> held(owner.object, owner.drop);
   const Type type = type_of_memory(operation, memory, device, call.loc());
   const bool aligned = reinterpret_cast<std::uintptr_t>(memory.first) % storage_bytes(memory.dtype, 1) == 0;
-  const bool plain = row_major(memory), on_host = device == Device::cpu();
+  const bool plain = is_row_major(KnownSizes(memory), strides_of(memory)), on_host = device == Device::cpu();
   bool forward = true;
   std::int64_t extent = 1;
   for (int axis = 0; axis < memory.shape.rank(); ++axis) {
