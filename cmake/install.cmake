@@ -4,15 +4,16 @@ include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/weft)
 
 if(WEFT_RUNTIME_ONLY)
-  install(TARGETS weft_runtime weft_runtime_eigen EXPORT weft)
+  install(TARGETS weft_runtime weft_runtime_eigen weft_run weft_run_eigen EXPORT weft)
   # What base/ and runtime/ define.
   foreach(header IN ITEMS cache.hpp dim.hpp dtype.hpp dtypes.def error.hpp memory.hpp version.hpp)
     install(FILES ${PROJECT_SOURCE_DIR}/include/weft/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/weft)
   endforeach()
 else()
-  install(TARGETS weft weft_runtime weft_runtime_eigen EXPORT weft)
+  install(TARGETS weft weft_runtime weft_runtime_eigen weft_run weft_run_eigen EXPORT weft)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 endif()
+install(FILES ${PROJECT_SOURCE_DIR}/include/weft_run.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT weft FILE weft-targets.cmake NAMESPACE weft:: DESTINATION ${package_folder})
 export(EXPORT weft FILE ${PROJECT_BINARY_DIR}/weft-targets.cmake NAMESPACE weft::)
 

@@ -1,0 +1,151 @@
+// weft_run.h: runs functions of packages (docs/packages.md) from C, and from every language that calls C. In: a package,
+// tensors as DLPack describes them. Out: tensors of DLPack, which the caller owns. The CPU only, so far.
+//
+//   weft_package* package;
+//   weft_function* forward;
+//   if (weft_package_open("mlp.weft", &package) || weft_package_function(package, "forward", &forward)) {
+//     fprintf(stderr, "%s\n", weft_run_message());
+//     return 1;
+//   }
+//   const weft_tensor* arguments[] = {&weight, &bias, &x};
+//   weft_managed_tensor* result;
+//   if (weft_function_call(forward, WEFT_ANY_KIND, arguments, 3, &result, 1)) ...
+//   result->deleter(result);
+//
+// Any thread may call any function, several at once with the same handles. No exception leaves a function: each gives
+// a status. A null pointer and a handle that was closed are statuses, too.
+#ifndef WEFT_RUN_H
+#define WEFT_RUN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define WEFT_RUN_API __attribute__((visibility("default")))
+#else
+#define WEFT_RUN_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// The version of this interface. It rises where a program that was built with an earlier header would no longer work.
+#define WEFT_RUN_ABI 1
+// The version that the library has. A program that loads the library at run time compares it with WEFT_RUN_ABI.
+WEFT_RUN_API int32_t weft_run_abi(void);
+
+// What a function gives: WEFT_OK is 0.
+typedef int32_t weft_status;
+enum {
+  WEFT_OK = 0,
+  WEFT_BAD_CALL = 1,     // a null pointer, a handle that was closed, an index or a count that is out of range
+  WEFT_BAD_PACKAGE = 2,  // the file can't be read, is damaged, or was made for another version or processor
+  WEFT_NO_FUNCTION = 3,  // the package has no function of the name
+  WEFT_UNSUPPORTED = 4,  // the function can't be run through this interface
+  WEFT_MISMATCH = 5,     // the tensors are not what the package holds
+  WEFT_FAILED = 6,       // the function stopped: one of its checks failed
+  WEFT_NO_MEMORY = 7,    // memory has ended
+  WEFT_INTERNAL = 8      // a defect of Weft
+};
+// What was wrong, in one sentence: of the latest call of this thread that gave a status other than WEFT_OK; "" where
+// there was none. The text stays until this thread's next such call.
+WEFT_RUN_API const char* weft_run_message(void);
+
+// ---- tensors: the structs of dlpack.h, which are used where the program has included it before -----------------------
+
+#ifdef DLPACK_DLPACK_H_
+typedef DLDataType weft_data_type;
+typedef DLTensor weft_tensor;
+typedef DLManagedTensor weft_managed_tensor;
+#else
+typedef struct weft_device {  // DLDevice
+  int32_t device_type;        // 1: the CPU
+  int32_t device_id;          // 0
+} weft_device;
+typedef struct weft_data_type {  // DLDataType
+  uint8_t code;                  // 0 integer, 1 unsigned integer, 2 floating, 4 bfloat, 6 bool
+  uint8_t bits;                  // of an element
+  uint16_t lanes;                // 1
+} weft_data_type;
+typedef struct weft_tensor {  // DLTensor
+  void* data;                 // the allocation; the first element is byte_offset after it
+  weft_device device;         // where it lies
+  int32_t ndim;               // the number of dimensions, 8 at most
+  weft_data_type dtype;       // of the elements
+  int64_t* shape;             // ndim sizes
+  int64_t* strides;           // in elements; null: row-major
+  uint64_t byte_offset;       // of the first element
+} weft_tensor;
+typedef struct weft_managed_tensor {             // DLManagedTensor
+  weft_tensor dl_tensor;                         // the elements
+  void* manager_ctx;                             // Weft's own
+  void (*deleter)(struct weft_managed_tensor*);  // gives the memory back; call it once, with this struct
+} weft_managed_tensor;
+#endif
+
+// ---- packages --------------------------------------------------------------------------------------------------------
+
+typedef struct weft_package weft_package;    // a package that was read
+typedef struct weft_function weft_function;  // a function of one; it stays when the package is closed
+
+// Reads a package. `*package` is null where the status is not WEFT_OK. What is read runs as code: open only what you
+// would run.
+WEFT_RUN_API weft_status weft_package_open(const char* path, weft_package** package);
+// The same from `size` bytes, which are not needed afterwards. `name` stands in messages for the file's name.
+WEFT_RUN_API weft_status weft_package_open_bytes(const void* bytes, size_t size, const char* name,
+                                                 weft_package** package);
+// Texts that the package gave end here. Null is no package, and no mistake.
+WEFT_RUN_API weft_status weft_package_close(weft_package* package);
+// The names of its functions.
+WEFT_RUN_API weft_status weft_package_names(const weft_package* package, size_t* count, const char* const** names);
+// What the package holds, for people: a paragraph for each kind of arguments of each function, in the order of kinds.
+WEFT_RUN_API weft_status weft_package_text(const weft_package* package, const char** text);
+
+// ---- functions -------------------------------------------------------------------------------------------------------
+
+// The function of this name. `*function` is null where the status is not WEFT_OK.
+WEFT_RUN_API weft_status weft_package_function(const weft_package* package, const char* name, weft_function** function);
+// Infos that the function gave end here; a call of another thread goes on to its end. Null is no function, and no mistake.
+WEFT_RUN_API weft_status weft_function_close(weft_function* function);
+
+// For how many kinds of arguments the function was packaged.
+WEFT_RUN_API weft_status weft_function_kinds(const weft_function* function, size_t* count);
+
+#define WEFT_VARIES (-1)  // a size that a call decides
+// A tensor of the arguments or of the result.
+typedef struct weft_tensor_info {
+  const char* name;      // "argument 0 (in.weight)"
+  weft_data_type dtype;  // of the elements
+  int32_t rank;          // the number of dimensions
+  const int64_t* sizes;  // `rank` of them, or WEFT_VARIES
+  const int64_t* least;  // of each size
+  const int64_t* most;   // of each size; INT64_MAX where there is no limit
+  int32_t is_written;    // of an argument: 1 where the function changes it, else 0
+} weft_tensor_info;
+
+// The tensors that a call passes, and those that it gives. Numbers, text, lengths and tensors that were undefined when
+// the function was packaged are not among them: they are what they were then, and weft_package_text shows them.
+WEFT_RUN_API weft_status weft_function_arguments(const weft_function* function, size_t kind, size_t* count,
+                                                 const weft_tensor_info** infos);
+WEFT_RUN_API weft_status weft_function_results(const weft_function* function, size_t kind, size_t* count,
+                                               const weft_tensor_info** infos);
+
+#define WEFT_ANY_KIND ((size_t)-1)  // the one that fits
+// Runs the function. `arguments`: its tensors, in the order of weft_function_arguments. They are borrowed: nothing
+// refers to them afterwards. One that the function changes (is_written) is written where it lies: it must be in row-major
+// order and share no memory with another argument. The others may have any strides.
+// `results`: room for result_count pointers. The memory is the caller's: call each one's deleter once, from any thread,
+// also after the function was closed. It is in row-major order, and no two results share any.
+// The tensors are compared with what the package holds, always. Where the status is not WEFT_OK, all results are null,
+// and arguments hold what they held. `kind`: an index, or WEFT_ANY_KIND. Kinds that differ in a number or text alone
+// can't be told apart by tensors: WEFT_ANY_KIND is then a mismatch.
+WEFT_RUN_API weft_status weft_function_call(const weft_function* function, size_t kind,
+                                            const weft_tensor* const* arguments, size_t argument_count,
+                                            weft_managed_tensor** results, size_t result_count);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif

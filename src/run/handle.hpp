@@ -1,0 +1,68 @@
+// What stands for an object in C. Invariant: the memory of a handle is never given back, so that one that was closed
+// is found to be closed. It is used again for a new one after `most_closed` others were closed.
+#pragma once
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "base/lazy.hpp"
+#include "run/barrier.hpp"
+
+namespace weft::run {
+
+template <class State>
+struct Handle {
+  mutable std::mutex mutex;
+  std::shared_ptr<const State> state;  // null: closed
+};
+
+template <class Handle>  // weft_package, weft_function
+class Handles {
+ public:
+  template <class State>
+  Handle* open(std::shared_ptr<State> state) {
+    Handle* const handle = take();
+    const std::lock_guard lock(handle->mutex);
+    handle->state = std::move(state);
+    return handle;
+  }
+  void close(const char* function, Handle* handle) {
+    if (!handle) return;
+    decltype(handle->state) state;  // goes when no lock is held
+    {
+      const std::lock_guard lock(handle->mutex);
+      state = std::exchange(handle->state, nullptr);
+    }
+    if (!state) refuse_closed(function);
+    const std::lock_guard lock(mutex_);
+    closed_.push_back(handle);
+  }
+  // The state stays while the caller has it, whoever closes the handle.
+  static auto state_of(const char* function, const Handle* handle) {
+    require(function, "the handle", handle);
+    const std::lock_guard lock(handle->mutex);
+    auto state = handle->state;
+    if (!state) refuse_closed(function);
+    return state;
+  }
+
+ private:
+  static constexpr std::size_t most_closed = 4096;
+  [[noreturn]] static void refuse_closed(const char* function) {
+    refuse(WEFT_BAD_CALL, "[", function, "] the handle was closed");
+  }
+  Handle* take() {
+    const std::lock_guard lock(mutex_);
+    if (closed_.size() <= most_closed) return &all_.emplace_back();
+    Handle* const handle = closed_.front();
+    closed_.pop_front();
+    return handle;
+  }
+
+  std::mutex mutex_;
+  std::deque<Handle> all_;
+  std::deque<Handle*> closed_;
+};
+
+}  // namespace weft::run

@@ -1,0 +1,263 @@
+// Opening and describing: handles of packages and of their functions.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "base/dlpack.hpp"
+#include "run/state.hpp"
+#include "runtime/steps.hpp"
+
+namespace weft::run {
+
+namespace {
+
+constinit Lazy<Handles<weft_package>> packages;
+constinit Lazy<Handles<weft_function>> functions;
+
+using runtime::PackageLeaf, runtime::PackageSource, runtime::PackageSpecialization;
+
+[[noreturn]] void refuse_file(const char* path, const char* why) {
+  refuse(WEFT_BAD_PACKAGE, "[weft_package_open] ", path, " ", why);
+}
+
+std::string bytes_of(const char* path) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path, "rbe"), std::fclose);
+  const auto refuse_errno = [&] { refuse_file(path, concat_text("can't be read: ", std::strerror(errno)).c_str()); };
+  if (!file) refuse_errno();
+  struct stat found {};
+  if (fstat(fileno(file.get()), &found) != 0) refuse_errno();
+  if (!S_ISREG(found.st_mode)) refuse_file(path, "is no file");
+  std::string bytes(static_cast<std::size_t>(found.st_size), '\0');
+  bytes.resize(std::fread(bytes.data(), 1, bytes.size(), file.get()));  // a file that was cut off is refused
+  if (std::ferror(file.get())) refuse_errno();
+  return bytes;
+}
+
+weft_package* open(const char* function, std::string name, const char* path, std::string_view bytes) {
+  auto state = std::make_shared<PackageState>();
+  state->name = std::move(name);
+  try {
+    state->file = runtime::read_package(bytes, runtime::read_step);
+  } catch (const runtime::PackageRefusal& refusal) {
+    refuse(WEFT_BAD_PACKAGE, "[", function, "] ", path, " ", refusal.why);
+  }
+  state->text = to_text(state->file);
+  for (const runtime::PackageEntry& entry : state->file.entries) state->names.push_back(entry.name.c_str());
+  return packages.get().open(std::move(state));
+}
+
+// ---- what a call needs to know
+// ---------------------------------------------------------------------------------------
+
+// Of a plan's output the sizes are expressions: what they may be is not asked.
+void describe(TensorInfos& to, const char* name, DType dtype, const std::vector<Dim>& sizes,
+              const std::vector<runtime::PackageSymbol>* symbols, bool is_written) {
+  const std::size_t rank = sizes.size();
+  auto numbers = std::make_unique<std::int64_t[]>(3 * rank);
+  std::int64_t *const size = numbers.get(), *const least = size + rank, *const most = least + rank;
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    if (sizes[axis].is_constant()) {
+      size[axis] = least[axis] = most[axis] = sizes[axis].constant();
+      continue;
+    }
+    const runtime::PackageSymbol range =
+        symbols ? (*symbols)[static_cast<std::size_t>(sizes[axis].node()->number)] : runtime::PackageSymbol{0};
+    size[axis] = WEFT_VARIES, least[axis] = range.lower, most[axis] = range.upper;
+  }
+  const dlpack::DataType type = dlpack_type(dtype);
+  to.infos.push_back({name,
+                      {static_cast<std::uint8_t>(type.code), type.bits, type.lanes},
+                      static_cast<std::int32_t>(rank),
+                      size,
+                      least,
+                      most,
+                      is_written});
+  to.sizes.push_back(std::move(numbers));
+}
+
+// Why the kind can't be run from C; empty where it can.
+std::string refusal_of(const PackageSpecialization& held) {
+  using Source = PackageSource::Kind;
+  const bool draws = held.generator.kind != Source::undefined ||
+                     std::ranges::count(held.inputs, PackageSpecialization::generator_state) > 0;
+  if (draws)
+    return "draws from the default generator, which a program in C does not have: package a function that takes a "
+           "Generator by reference";
+  if (!held.numbers.empty())
+    return concat_text("changes ", held.arguments[held.numbers.front().leaf].name,
+                       ", a number of C++, which a program in C does not pass: make it a Scalar, an Index or a Buffer");
+  for (const runtime::PackageState& state : held.states) {
+    const PackageLeaf& leaf = held.arguments[state.leaf];
+    if (!leaf.defined || state.source.kind == Source::undefined)
+      return concat_text("makes ", leaf.name, leaf.defined ? " undefined" : " defined",
+                         ", and a program in C passes memory that stays");
+    const bool computed = state.source.kind == Source::output;
+    const PackageLeaf* const from = computed ? nullptr : &held.arguments[state.source.index];
+    const runtime::PackageOutput* const output = computed ? &held.outputs[state.source.index] : nullptr;
+    const DType dtype = computed ? output->dtype : from->dtype;
+    const std::size_t rank = computed ? output->sizes.size() : from->sizes.size();
+    if (dtype != leaf.dtype || rank != leaf.sizes.size())
+      return concat_text("gives ", leaf.name, " another ", dtype != leaf.dtype ? "dtype" : "number of dimensions",
+                         ", and a program in C passes memory that stays");
+  }
+  return {};
+}
+
+Kind kind_of(const PackageSpecialization& held) {
+  using Source = PackageSource::Kind;
+  Kind kind;
+  kind.held = &held;
+  kind.refusal = refusal_of(held);
+  kind.is_written.resize(held.arguments.size());
+  for (const runtime::PackageState& state : held.states) kind.is_written[state.leaf] = true;
+  for (std::size_t i = 0; i < held.arguments.size(); ++i) {
+    const PackageLeaf& leaf = held.arguments[i];
+    const bool is_tensor = leaf.kind == PackageLeaf::Kind::tensor;
+    if (!is_tensor)
+      kind.fixed += concat_text(leaf.name, " is ", leaf.text, leaf.bytes, "\n");
+    else if (!leaf.defined || leaf.frozen || leaf.weak)
+      kind.fixed += concat_text(leaf.name, leaf.defined ? " is" : " is undefined", leaf.frozen ? " frozen" : "",
+                                leaf.weak ? " a number" : "", "\n");
+    if (!is_tensor || !leaf.defined) continue;
+    kind.passed.push_back(i);
+    describe(kind.arguments, leaf.name.c_str(), leaf.dtype, leaf.sizes, &held.symbols, kind.is_written[i]);
+  }
+  std::size_t next = 0;
+  for (const PackageLeaf& leaf : held.result) {
+    if (leaf.kind != PackageLeaf::Kind::tensor) continue;
+    const PackageSource& source = held.results[next++];
+    const bool is_argument = source.kind == Source::argument;
+    if (source.kind == Source::undefined || (is_argument && !held.arguments[source.index].defined)) continue;
+    kind.given.push_back(source);
+    if (is_argument)
+      describe(kind.results, leaf.name.c_str(), held.arguments[source.index].dtype, held.arguments[source.index].sizes,
+               &held.symbols, false);
+    else
+      describe(kind.results, leaf.name.c_str(), held.outputs[source.index].dtype, held.outputs[source.index].sizes,
+               nullptr, false);
+  }
+  kind.result_of.assign(held.outputs.size(), Kind::none);
+  for (std::size_t i = kind.given.size(); i-- > 0;)
+    if (kind.given[i].kind == Source::output) kind.result_of[kind.given[i].index] = i;
+  kind.in_place.assign(held.outputs.size(), runtime::PackageOutput::no_leaf);
+  for (const runtime::PackageState& state : held.states) {
+    if (state.source.kind != Source::output) continue;
+    const std::uint32_t output = state.source.index;
+    if (held.outputs[output].donor == state.leaf && kind.result_of[output] == Kind::none)
+      kind.in_place[output] = state.leaf;
+  }
+  return kind;
+}
+
+weft_function* function_of(const std::shared_ptr<const PackageState>& package, const char* name) {
+  const auto& entries = package->file.entries;
+  const auto entry = std::ranges::find(entries, name, &runtime::PackageEntry::name);
+  if (entry == entries.end()) {
+    std::string names;
+    for (const char* each : package->names) names += concat_text(names.empty() ? "" : ", ", each);
+    refuse(WEFT_NO_FUNCTION, "[weft_package_function] ", package->name, " has no function \"", name, "\"; it has ",
+           names.empty() ? "none" : names);
+  }
+  auto state = std::make_shared<FunctionState>();
+  state->package = package;
+  state->name = concat_text(name, " of ", package->name);
+  for (const PackageSpecialization& held : entry->specializations) state->kinds.push_back(kind_of(held));
+  const auto runs = [](const Kind& kind) { return kind.refusal.empty(); };
+  if (!state->kinds.empty() && std::ranges::none_of(state->kinds, runs))
+    refuse(WEFT_UNSUPPORTED, "[weft_package_function] ", state->name, " ", state->kinds.front().refusal);
+  return functions.get().open(std::move(state));
+}
+
+weft_status give_infos(const char* called, const weft_function* function, size_t index, size_t* count,
+                       const weft_tensor_info** infos, TensorInfos Kind::*which) {
+  return guarded([&] {
+    const auto state = Handles<weft_function>::state_of(called, function);
+    require(called, "count", count);
+    require(called, "infos", infos);
+    if (index >= state->kinds.size())
+      refuse(WEFT_BAD_CALL, "[", called, "] kind ", index, " of ", state->name, ", which has ", state->kinds.size());
+    const std::vector<weft_tensor_info>& found = (state->kinds[index].*which).infos;
+    *count = found.size();
+    *infos = found.data();
+  });
+}
+
+}  // namespace
+
+}  // namespace weft::run
+
+using namespace weft::run;
+
+extern "C" {
+
+weft_status weft_package_open(const char* path, weft_package** package) {
+  return guarded([&] {
+    *require("weft_package_open", "package", package) = nullptr;
+    require("weft_package_open", "path", path);
+    const std::string_view whole = path;
+    *package = open("weft_package_open", std::string(whole.substr(whole.rfind('/') + 1)), path, bytes_of(path));
+  });
+}
+
+weft_status weft_package_open_bytes(const void* bytes, size_t size, const char* name, weft_package** package) {
+  return guarded([&] {
+    *require("weft_package_open_bytes", "package", package) = nullptr;
+    require("weft_package_open_bytes", "bytes", bytes);
+    require("weft_package_open_bytes", "name", name);
+    *package = open("weft_package_open_bytes", name, name, {static_cast<const char*>(bytes), size});
+  });
+}
+
+weft_status weft_package_close(weft_package* package) {
+  return guarded([&] { packages.get().close("weft_package_close", package); });
+}
+
+weft_status weft_package_names(const weft_package* package, size_t* count, const char* const** names) {
+  return guarded([&] {
+    const auto state = Handles<weft_package>::state_of("weft_package_names", package);
+    require("weft_package_names", "names", names);
+    *require("weft_package_names", "count", count) = state->names.size();
+    *names = state->names.data();
+  });
+}
+
+weft_status weft_package_text(const weft_package* package, const char** text) {
+  return guarded([&] {
+    const auto state = Handles<weft_package>::state_of("weft_package_text", package);
+    *require("weft_package_text", "text", text) = state->text.c_str();
+  });
+}
+
+weft_status weft_package_function(const weft_package* package, const char* name, weft_function** function) {
+  return guarded([&] {
+    *require("weft_package_function", "function", function) = nullptr;
+    const auto state = Handles<weft_package>::state_of("weft_package_function", package);
+    *function = function_of(state, require("weft_package_function", "name", name));
+  });
+}
+
+weft_status weft_function_close(weft_function* function) {
+  return guarded([&] { functions.get().close("weft_function_close", function); });
+}
+
+weft_status weft_function_kinds(const weft_function* function, size_t* count) {
+  return guarded([&] {
+    const auto state = Handles<weft_function>::state_of("weft_function_kinds", function);
+    *require("weft_function_kinds", "count", count) = state->kinds.size();
+  });
+}
+
+weft_status weft_function_arguments(const weft_function* function, size_t kind, size_t* count,
+                                    const weft_tensor_info** infos) {
+  return give_infos("weft_function_arguments", function, kind, count, infos, &Kind::arguments);
+}
+
+weft_status weft_function_results(const weft_function* function, size_t kind, size_t* count,
+                                  const weft_tensor_info** infos) {
+  return give_infos("weft_function_results", function, kind, count, infos, &Kind::results);
+}
+
+}  // extern "C"

@@ -1,0 +1,49 @@
+// What the handles of the C interface stand for: a package, and a function of one with what its calls need to know.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "run/handle.hpp"
+#include "runtime/package_file.hpp"
+
+namespace weft::run {
+
+struct PackageState {
+  std::string name;  // of the file, without its folders
+  runtime::PackageFile file;
+  std::string text;
+  std::vector<const char*> names;
+};
+
+// Tensors as C sees them.
+struct TensorInfos {
+  std::vector<weft_tensor_info> infos;
+  std::vector<std::unique_ptr<std::int64_t[]>> sizes;  // of each: its sizes, least and most
+};
+
+// One kind of arguments.
+struct Kind {
+  const runtime::PackageSpecialization* held = nullptr;
+  std::vector<std::size_t> passed;            // the leaf of each tensor that a call passes
+  std::vector<bool> is_written;               // by leaf
+  std::vector<runtime::PackageSource> given;  // where each tensor that a call gives comes from
+  TensorInfos arguments, results;
+  std::string fixed;    // what a call can't tell it by: values, and which tensors are undefined
+  std::string refusal;  // why it can't be run from C; empty where it can
+  // By output of the plan: the first result that is it; and the leaf that it may be written over.
+  std::vector<std::size_t> result_of;
+  std::vector<std::uint32_t> in_place;
+  static constexpr std::size_t none = SIZE_MAX;
+};
+
+struct FunctionState {
+  std::shared_ptr<const PackageState> package;
+  std::string name;  // "forward of mlp.weft"
+  std::vector<Kind> kinds;
+};
+
+}  // namespace weft::run
+
+struct weft_package : weft::run::Handle<weft::run::PackageState> {};
+struct weft_function : weft::run::Handle<weft::run::FunctionState> {};
