@@ -1,0 +1,245 @@
+// Calls through weft_run.h: what a function changes, kinds of arguments, memory of every layout, and what is refused.
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/needs_compiler.hpp"
+#include "weft/ops.hpp"
+#include "weft/package.hpp"
+#include "weft/random.hpp"
+#include "weft_run.h"
+
+using namespace weft;
+using weft::test::a_compiler;
+using weft::test::needs;
+
+namespace {
+
+// A function in C's hands, after its package was closed and its file has gone.
+class RunFunction {
+ public:
+  explicit RunFunction(const PackageWriter& writer, const char* name = "f") {
+    const std::string path =
+        std::filesystem::temp_directory_path() / ("weft-run-" + std::to_string(getpid()) + ".weft");
+    writer.write(path);
+    weft_package* package = nullptr;
+    REQUIRE(weft_package_open(path.c_str(), &package) == WEFT_OK);
+    std::filesystem::remove(path);
+    status = weft_package_function(package, name, &handle);
+    CHECK(weft_package_close(package) == WEFT_OK);
+  }
+  ~RunFunction() { weft_function_close(handle); }
+  RunFunction(const RunFunction&) = delete;
+
+  weft_function* handle = nullptr;
+  weft_status status = WEFT_OK;
+};
+
+// Memory of the caller.
+template <class T>
+struct Given {
+  std::vector<T> elements;
+  std::vector<std::int64_t> shape, strides = {};
+  weft_tensor tensor() {
+    const bool is_float = std::is_floating_point_v<T>;
+    return {.data = elements.data(),
+            .device = {1, 0},
+            .ndim = static_cast<std::int32_t>(shape.size()),
+            .dtype = {static_cast<std::uint8_t>(is_float ? 2 : 0), 8 * sizeof(T), 1},
+            .shape = shape.data(),
+            .strides = strides.empty() ? nullptr : strides.data(),
+            .byte_offset = 0};
+  }
+};
+using Floats = std::vector<float>;
+
+struct Results {
+  weft_status status = WEFT_OK;
+  std::vector<weft_managed_tensor*> tensors;
+  Results(weft_status status, std::vector<weft_managed_tensor*> tensors)
+      : status(status), tensors(std::move(tensors)) {}
+  Results(Results&&) = default;
+  ~Results() {
+    for (weft_managed_tensor* each : tensors)
+      if (each) each->deleter(each);
+  }
+  Floats floats(std::size_t i) const {
+    const weft_tensor& tensor = tensors.at(i)->dl_tensor;
+    std::int64_t count = 1;
+    for (int axis = 0; axis < tensor.ndim; ++axis) count *= tensor.shape[axis];
+    const auto* const first = static_cast<const float*>(tensor.data);
+    return {first, first + count};
+  }
+};
+template <class... G>
+Results call(const RunFunction& f, std::size_t results, std::size_t kind, G&&... given) {
+  weft_tensor tensors[] = {given.tensor()...};
+  std::vector<const weft_tensor*> pointers;
+  for (const weft_tensor& each : tensors) pointers.push_back(&each);
+  std::vector<weft_managed_tensor*> made(results);
+  const weft_status status =
+      weft_function_call(f.handle, kind, pointers.data(), pointers.size(), made.data(), made.size());
+  return {status, std::move(made)};
+}
+
+bool says(const char* part) {
+  INFO(weft_run_message());
+  return std::string(weft_run_message()).find(part) != std::string::npos;
+}
+
+struct Scaling {
+  double times = 2;
+  std::string kind = "plain";
+  std::optional<Tensor> offset;
+};
+Tensor with_options(const Scaling& options, const Tensor& x) {
+  const Tensor y = x * options.times;
+  return options.offset ? y + *options.offset : y;
+}
+
+}  // namespace
+
+TEST_CASE("what a function changes is written where it lies, and results are as they were" * needs(a_compiler)) {
+  PackageWriter writer;
+  Buffer a(zeros({3})), b(ones({3}));
+  writer.add("f", compile([](Buffer& a, Buffer& b, const Tensor& x) {
+               const Tensor before = a.tensor(), sum = a.tensor() + x;
+               a = Buffer(b.tensor());
+               b = Buffer(sum);
+               return std::tuple(before, sum, sum);
+             }),
+             a, b, ones({3}));
+  const RunFunction f(writer);
+  REQUIRE(f.status == WEFT_OK);
+  Given<float> first{{1, 2, 3}, {3}}, second{{10, 20, 30}, {3}}, x{{5, 5, 5}, {3}};
+  const Results results = call(f, 3, WEFT_ANY_KIND, first, second, x);
+  REQUIRE(results.status == WEFT_OK);
+  CHECK(first.elements == Floats{10, 20, 30});
+  CHECK(second.elements == Floats{6, 7, 8});
+  CHECK(results.floats(0) == Floats{1, 2, 3});
+  CHECK(results.floats(1) == second.elements);
+  CHECK(results.floats(2) == second.elements);
+  CHECK(results.tensors[1]->dl_tensor.data != results.tensors[2]->dl_tensor.data);
+
+  CHECK(call(f, 3, WEFT_ANY_KIND, first, first, x).status == WEFT_MISMATCH);
+  CHECK(says("argument 0 and argument 1 share memory, and the function changes argument 1"));
+  CHECK(call(f, 3, WEFT_ANY_KIND, first, second, second).status == WEFT_MISMATCH);
+  CHECK(says("argument 1 and argument 2 share memory, and the function changes argument 1"));
+  Given<float> reversed{{1, 2, 3, 4, 5}, {3}, {2}};
+  CHECK(call(f, 3, WEFT_ANY_KIND, reversed, second, x).status == WEFT_MISMATCH);
+  CHECK(says("argument 0 is written where it lies, so it must be in row-major order"));
+  CHECK(first.elements == Floats{10, 20, 30});
+}
+
+TEST_CASE("a check that fails is a status, and arguments hold what they held" * needs(a_compiler)) {
+  PackageWriter writer;
+  Buffer count(zeros({2}));
+  writer.add("f", compile([](Buffer& count, const Tensor& table, const Tensor& places) {
+               count = Buffer(count.tensor() + 1);
+               return gather(table, places);
+             }),
+             count, ones({3, 2}), from_list<std::int64_t>({0, 1}));
+  const RunFunction f(writer);
+  Given<float> counted{{0, 0}, {2}}, table{{1, 2, 3, 4, 5, 6}, {3, 2}};
+  Given<std::int64_t> places{{2, 0}, {2}}, wrong{{2, 3}, {2}};
+  CHECK(call(f, 1, WEFT_ANY_KIND, counted, table, places).floats(0) == Floats{5, 6, 1, 2});
+  CHECK(counted.elements == Floats{1, 1});
+  const Results results = call(f, 1, WEFT_ANY_KIND, counted, table, wrong);
+  CHECK(results.status == WEFT_FAILED);
+  CHECK(results.tensors[0] == nullptr);
+  CHECK(says("call_test.cpp:"));
+  CHECK(counted.elements == Floats{1, 1});
+}
+
+TEST_CASE("what is read may lie anywhere; values and undefined tensors are not passed" * needs(a_compiler)) {
+  PackageWriter writer;
+  const auto f = compile(with_options, {.dynamic = true});
+  writer.add("f", f, Scaling{}, ones({3, 2}));
+  writer.add("f", f, Scaling{.times = 3}, ones({3, 2}));
+  writer.add("f", f, Scaling{.offset = ones({2})}, ones({3, 2}));
+  const RunFunction run(writer);
+  REQUIRE(run.status == WEFT_OK);
+  std::size_t kinds = 0, count = 0;
+  const weft_tensor_info* infos = nullptr;
+  CHECK(weft_function_kinds(run.handle, &kinds) == WEFT_OK);
+  CHECK(kinds == 3);
+  CHECK(weft_function_arguments(run.handle, 2, &count, &infos) == WEFT_OK);
+  CHECK(count == 2);
+
+  Given<float> x{{1, 2, 3, 4, 5, 6}, {3, 2}}, columns{{1, 3, 5, 2, 4, 6}, {3, 2}, {1, 3}};
+  CHECK(call(run, 1, 0, x).floats(0) == Floats{2, 4, 6, 8, 10, 12});
+  CHECK(call(run, 1, 1, x).floats(0) == Floats{3, 6, 9, 12, 15, 18});
+  CHECK(call(run, 1, 0, columns).floats(0) == Floats{2, 4, 6, 8, 10, 12});
+  CHECK(call(run, 1, WEFT_ANY_KIND, x).status == WEFT_MISMATCH);
+  CHECK(says("fits kinds 0 and 1 of its arguments, which differ in what is no tensor: ask for one of them"));
+  Given<float> offset{{100, 200}, {2}};
+  CHECK(call(run, 1, WEFT_ANY_KIND, offset, x).floats(0) == Floats{102, 204, 106, 208, 110, 212});
+  CHECK(call(run, 1, WEFT_ANY_KIND, offset, offset).status == WEFT_MISMATCH);
+  CHECK(says("fits none of the 3 kinds of arguments that the package holds; of the nearest, argument 1: number of"));
+
+  struct Unaligned : Given<float> {
+    weft_tensor tensor() {
+      weft_tensor made = Given::tensor();
+      auto* const bytes = static_cast<char*>(made.data);
+      std::memmove(bytes + 1, bytes, 24);
+      made.byte_offset = 1;
+      return made;
+    }
+  } unaligned{{{1, 2, 3, 4, 5, 6, 0}, {3, 2}}};
+  CHECK(call(run, 1, 0, unaligned).floats(0) == Floats{2, 4, 6, 8, 10, 12});
+}
+
+TEST_CASE("what C can't pass is refused by name" * needs(a_compiler)) {
+  struct Counter {
+    std::int64_t calls = 0;
+  } counter;
+  Buffer rows(ones({3}));
+  PackageWriter writer;
+  writer.add("counts", compile([](Counter& counter, const Tensor& x) {
+               ++counter.calls;
+               return x + 1;
+             }),
+             counter, ones({2}));
+  writer.add("draws", compile([](const Tensor& x) { return x + uniform({2}); }), ones({2}));
+  writer.add("grows", compile([](Buffer& rows) { rows = Buffer(concat({rows.tensor(), ones({1})}, 0)); }), rows);
+  const RunFunction counts(writer, "counts");
+  CHECK(counts.status == WEFT_UNSUPPORTED);
+  CHECK(counts.handle == nullptr);
+  const RunFunction draws(writer, "draws");
+  CHECK(draws.status == WEFT_UNSUPPORTED);
+  CHECK(says("draws from the default generator, which a program in C does not have"));
+  const RunFunction grows(writer, "grows");
+  Given<float> given{{1, 2, 3}, {3}};
+  CHECK(call(grows, 0, WEFT_ANY_KIND, given).status == WEFT_UNSUPPORTED);
+  CHECK(says("gives argument 0 other sizes, and a program in C passes memory that stays"));
+}
+
+TEST_CASE("a function may be closed while other threads call it" * needs(a_compiler)) {
+  PackageWriter writer;
+  writer.add("f", compile([](const Tensor& x) { return x * 2; }), ones({2}));
+  const RunFunction f(writer);
+  std::atomic<int> calls = 0;
+  const auto run = [&] {
+    Given<float> x{{1, 2}, {2}};
+    while (true) {
+      const Results results = call(f, 1, WEFT_ANY_KIND, x);
+      if (results.status != WEFT_OK) return results.status;
+      if (results.floats(0) != Floats{2, 4}) return weft_status{WEFT_INTERNAL};
+      ++calls;
+    }
+  };
+  weft_status ended[3] = {};
+  std::vector<std::thread> threads;
+  for (weft_status& each : ended) threads.emplace_back([&] { each = run(); });
+  while (calls < 100) std::this_thread::yield();
+  CHECK(weft_function_close(f.handle) == WEFT_OK);
+  for (std::thread& thread : threads) thread.join();
+  for (const weft_status each : ended) CHECK(each == WEFT_BAD_CALL);
+}
