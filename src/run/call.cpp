@@ -127,7 +127,6 @@ class Call {
   }
 
   // ---- arguments
-  // -----------------------------------------------------------------------------------------------------
 
   void read(std::size_t number, const weft_tensor* given) {
     const auto bad = [&](const auto&... what) { refuse(WEFT_BAD_CALL, "tensor ", number, " of the call ", what...); };
@@ -276,7 +275,6 @@ class Call {
   }
 
   // ---- results
-  // -------------------------------------------------------------------------------------------------------
 
   struct Output {
     std::vector<std::int64_t> sizes;

@@ -50,7 +50,6 @@ weft_package* open(const char* function, std::string name, const char* path, std
 }
 
 // ---- what a call needs to know
-// ---------------------------------------------------------------------------------------
 
 // Of a plan's output the sizes are expressions: what they may be is not asked.
 void describe(TensorInfos& to, const char* name, DType dtype, const std::vector<Dim>& sizes,
