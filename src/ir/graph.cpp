@@ -7,13 +7,14 @@
 
 #include "base/fail.hpp"
 #include "base/storage.hpp"
+#include "base/word_hash.hpp"
 #include "ir/graph_copy.hpp"
 
 namespace weft {
 
 std::uint64_t digest_of(const Node& node) {
-  std::uint64_t digest = 0xcbf29ce484222325;
-  const auto add = [&](std::uint64_t word) { digest = (digest ^ word ^ (word >> 29)) * 0x9e3779b97f4a7c15; };
+  std::uint64_t digest = hash_of_no_words;
+  const auto add = [&](std::uint64_t word) { digest = with_word(digest, word); };
   add(static_cast<std::uint64_t>(node.op));
   for (unsigned output = 0; output < node.output_count; ++output) {
     const Type& type = output == 0 ? node.type : node.more->types[output - 1];

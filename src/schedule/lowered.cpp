@@ -6,12 +6,6 @@
 
 namespace weft {
 
-std::size_t LoweredGroups::Hash::operator()(const Signature& signature) const {
-  std::uint64_t hash = signature.size();
-  for (const std::uint64_t word : signature) hash = (hash ^ word ^ (word >> 29)) * 0x9e3779b97f4a7c15;
-  return hash;
-}
-
 // All that lower() asks of a group, as words, and its buffers in the order of the walk.
 class LoweredGroups::Walk {
  public:

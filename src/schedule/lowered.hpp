@@ -5,6 +5,7 @@
 #pragma once
 #include <unordered_map>
 
+#include "base/word_hash.hpp"
 #include "schedule/lower.hpp"
 
 namespace weft {
@@ -24,9 +25,6 @@ class LoweredGroups {
 
  private:
   using Signature = std::vector<std::uint64_t>;
-  struct Hash {
-    std::size_t operator()(const Signature& signature) const;
-  };
   struct KnownStages {
     loop::Stages stages;
     std::vector<int> buffers;  // in the order of the walk
@@ -38,7 +36,7 @@ class LoweredGroups {
 
   const LoweringContext context_;
   const bool once_;
-  std::unordered_map<Signature, KnownStages, Hash> known_;
+  std::unordered_map<Signature, KnownStages, WordsHash> known_;
 };
 
 }  // namespace weft

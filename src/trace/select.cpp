@@ -4,8 +4,11 @@
 #include <unordered_map>
 
 #include "base/fail.hpp"
+#include "base/hash.hpp"
 #include "base/log.hpp"
+#include "base/word_hash.hpp"
 #include "ir/builder.hpp"
+#include "ir/node_key.hpp"
 #include "trace/segments.hpp"
 #include "trace/symbols.hpp"
 
@@ -159,16 +162,17 @@ class Selection {
     return value.node()->op == Op::input ? node : Tensor(node.node(), value.output());
   }
 
-  // What a node computes, as bytes; empty where it stands for itself.
-  static std::string key_of(const Node& node, std::span<const Tensor> operands) {
+  using Key = std::vector<std::uint64_t>;
+  // What a node computes; empty where it stands for itself.
+  static Key key_of(const Node& node, std::span<const Tensor> operands) {
     const OpKind kind = info(node.op).kind;
     if (node.op == Op::data || kind == OpKind::random || kind == OpKind::collective || kind == OpKind::effect)
       return {};
-    std::string key = concat_text(info(node.op).name, " ", to_string(node.type), node.recomputation);
-    const auto add = [&](std::uint64_t word) { key.append(reinterpret_cast<const char*>(&word), sizeof word); };
-    node.attributes().each_word(add);
-    for (const Tensor& operand : operands) add(operand.word());
-    for (const auto& body : node.bodies()) key += structure_text(*body);
+    Key key = weft::key_of(node, operands);
+    for (const auto& body : node.bodies()) {
+      const Digest of_body = digest(structure_text(*body));
+      key.insert(key.end(), {of_body.low, of_body.high});
+    }
     return key;
   }
   // The nodes of a graph over these inputs, each once: what the selected segment computes already is that. `costs`: of
@@ -182,7 +186,7 @@ class Selection {
       operands.clear();
       for (const Tensor& operand : node.inputs()) operands.push_back(mapped(graph, made, operand));
       Tensor& place = made[graph.number(value)];
-      const std::string key = key_of(node, operands);
+      const Key key = key_of(node, operands);
       if (const auto found = computed_.find(key); !key.empty() && found != computed_.end()) {
         place = found->second;
         if (costs == &only_false_)
@@ -304,7 +308,7 @@ class Selection {
   std::vector<std::uint32_t> leaves_;  // of the inputs
   std::vector<Tensor> inputs_, outputs_, effects_;
   std::vector<Tensor> decided_;  // outputs of the segment that decides
-  std::unordered_map<std::string, Tensor> computed_;
+  std::unordered_map<Key, Tensor, WordsHash> computed_;
   Costs only_true_, only_false_;
   double selected_ = 0;  // elements
   Tensor condition_;
