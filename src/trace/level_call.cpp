@@ -6,6 +6,7 @@
 
 #include "autograd/backward.hpp"
 #include "autograd/forward.hpp"
+#include "base/dim_conditions.hpp"
 #include "base/fail.hpp"
 #include "ir/graph_copy.hpp"
 #include "ir/partition.hpp"
@@ -141,10 +142,8 @@ class DerivativeCall {
 };
 
 bool hold(std::span<const DimCondition> conditions, std::span<const std::int64_t> symbols) {
-  return std::ranges::all_of(conditions, [&](const DimCondition& condition) {
-    const std::int64_t left = dims::evaluate(condition.left, symbols), right = dims::evaluate(condition.right, symbols);
-    return (condition.kind == DimCondition::Kind::equal ? left == right : left < right) == condition.holds;
-  });
+  return std::ranges::all_of(conditions,
+                             [&](const DimCondition& condition) { return is_satisfied(condition, symbols); });
 }
 
 }  // namespace
@@ -185,9 +184,9 @@ std::unique_ptr<LevelBody::Derivative> LevelBody::derive(CallContext call, const
   derivative->wanted.assign(asked.wanted.begin(), asked.wanted.end());
   derivative->given.assign(asked.given.begin(), asked.given.end());
   if (made.outputs.empty()) return derivative;
-  const std::vector<DimCondition>& decided = made.trace.dims.conditions;
-  derivative->conditions.assign(decided.begin() + static_cast<std::ptrdiff_t>(graph_.conditions.size()), decided.end());
-  for (const DimCondition& bound : made.trace.dims.bounds) derivative->conditions.push_back(bound);
+  const std::vector<DimCondition> conditions = guarded(made.trace.dims);
+  derivative->conditions.assign(conditions.begin() + static_cast<std::ptrdiff_t>(graph_.conditions.size()),
+                                conditions.end());
 
   // The results of the call are read, and not computed again.
   std::unordered_map<const Node*, std::vector<std::pair<unsigned, std::size_t>>> known;
@@ -218,8 +217,7 @@ std::unique_ptr<LevelBody::Derivative> LevelBody::derive(CallContext call, const
   TraceResult traced;
   Graph& graph = traced.graph = with_inputs(joint, derivative->reads, joint.outputs);
   graph.symbols = made.trace.dims.symbols;
-  graph.conditions = decided;
-  for (const DimCondition& bound : made.trace.dims.bounds) graph.conditions.push_back(bound);
+  graph.conditions = conditions;
   for (std::size_t i = 0; i < derivative->reads.size(); ++i) traced.inputs.push_back(kept_leaf(i));
   std::vector<Tensor> outputs;
   std::unordered_map<std::uint64_t, std::uint32_t> places;

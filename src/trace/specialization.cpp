@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/dim_conditions.hpp"
 #include "base/fail.hpp"
 #include "trace/names.hpp"
 
@@ -38,8 +39,7 @@ bool Guards::holds(const DimCondition& condition, const Words& call, std::span<c
       return number < symbols.size() ? symbol_value(number, call) : counts[number - symbols.size()];
     });
   };
-  std::int64_t left = value(condition.left), right = value(condition.right);
-  return (condition.kind == DimCondition::Kind::equal ? left == right : left < right) == condition.holds;
+  return is_satisfied(condition, value(condition.left), value(condition.right));
 }
 
 bool Branch::holds(const Guards& guards, const Words& words, std::span<const std::int64_t> counts) const {

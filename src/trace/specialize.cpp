@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/dim_conditions.hpp"
 #include "base/fail.hpp"
 #include "base/log.hpp"
 #include "base/trace_clock.hpp"
@@ -38,8 +39,7 @@ void take_larger_hints(Graph& graph, std::span<const Guards::Symbol> symbols) {
       return dims::evaluate(
           dim, [&](const DimNode* atom) { return graph.symbols[static_cast<std::size_t>(atom->number)].hint; });
     };
-    const std::int64_t left = value(condition.left), right = value(condition.right);
-    return (condition.kind == DimCondition::Kind::equal ? left == right : left < right) == condition.holds;
+    return is_satisfied(condition, value(condition.left), value(condition.right));
   };
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     const std::int64_t own = graph.symbols[i].hint, larger = std::max<std::int64_t>(symbols[i].greatest, 2);

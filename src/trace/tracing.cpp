@@ -5,6 +5,7 @@
 #include <range/v3/view/concat.hpp>
 #include <unordered_map>
 
+#include "base/dim_conditions.hpp"
 #include "base/fail.hpp"
 #include "record/record.hpp"
 #include "record/taps.hpp"
@@ -234,8 +235,7 @@ void FunctionTracer::end_trace() {
   } else {
     traced_.graph = make_graph(std::move(trace_.inputs), std::move(outputs_), std::move(trace_.effects));
     traced_.graph.symbols = trace_.dims.symbols;
-    traced_.graph.conditions = trace_.dims.conditions;
-    for (const DimCondition& bound : trace_.dims.bounds) traced_.graph.conditions.push_back(bound);
+    traced_.graph.conditions = guarded(trace_.dims);
     path_.steps.emplace_back().traced = std::move(traced_);
   }
   decisions_.reset();
