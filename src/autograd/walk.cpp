@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
-#include "ir/offload_mark.hpp"
 #include "record/computed_call.hpp"
 #include "record/evaluate.hpp"
 
@@ -82,20 +81,12 @@ bool LevelWalk::collect(std::span<const Tensor> values, const EvaluationLock& lo
   return true;
 }
 
-InPlaceOf::InPlaceOf(const Node& node, Loc otherwise)
-    : loc_(recorder().loc),
-      scope_(recorder().scope),
-      region_(recorder().region),
-      autocast_(std::exchange(recorder().autocast, DType::f32)) {
-  recorder().loc = node.loc.file ? node.loc : otherwise;
-  recorder().scope = node.scope;
-  recorder().region = region_of(node);
-}
-InPlaceOf::~InPlaceOf() {
-  recorder().loc = loc_;
-  recorder().scope = scope_;
-  recorder().region = region_;
-  recorder().autocast = autocast_;
+InPlaceOf::InPlaceOf(const Node& node, Loc otherwise) {
+  Recorder& r = recorder();
+  r.autocast = DType::f32;
+  r.loc = node.loc.file ? node.loc : otherwise;
+  r.scope = node.scope;
+  r.region = region_of(node);
 }
 
 }  // namespace weft

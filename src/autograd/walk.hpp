@@ -4,7 +4,7 @@
 #pragma once
 #include "ir/graph.hpp"
 #include "ir/node_numbers.hpp"
-#include "record/record.hpp"
+#include "record/place_guard.hpp"
 
 namespace weft {
 
@@ -59,13 +59,9 @@ class LevelWalk {
 class InPlaceOf {
  public:
   InPlaceOf(const Node& node, Loc otherwise);
-  ~InPlaceOf();
-  InPlaceOf(const InPlaceOf&) = delete;
 
  private:
-  Loc loc_;
-  std::uint32_t scope_, region_;
-  DType autocast_;
+  const PlaceGuard before_;
 };
 
 inline bool is_differentiable(const Tensor& value) { return is_floating(type_of(value).dtype); }

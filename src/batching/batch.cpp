@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
-#include "ir/offload_mark.hpp"
+#include "record/place_guard.hpp"
 #include "record/record_body.hpp"
 
 namespace weft {
@@ -15,29 +15,14 @@ constexpr RecordingBuilder build;
 // since it is of a callee's body, those of the call. Nothing is cast by autocast: the node's operands have been.
 class PlaceOf {
  public:
-  explicit PlaceOf(const Node& node)
-      : loc_(recorder().loc),
-        scope_(recorder().scope),
-        region_(recorder().region),
-        autocast_(std::exchange(recorder().autocast, DType::f32)) {
+  explicit PlaceOf(const Node& node) {
+    recorder().autocast = DType::f32;
     recorder().region |= node.region & offload_mark;
-    if (!node.loc.file) return;
-    recorder().loc = node.loc;
-    recorder().scope = node.scope;
-    recorder().region = node.region | (region_ & offload_mark);
+    if (node.loc.file) before_.enter(node);
   }
-  ~PlaceOf() {
-    recorder().loc = loc_;
-    recorder().scope = scope_;
-    recorder().region = region_;
-    recorder().autocast = autocast_;
-  }
-  PlaceOf(const PlaceOf&) = delete;
 
  private:
-  const Loc loc_;
-  const std::uint32_t scope_, region_;
-  const DType autocast_;
+  const PlaceGuard before_;
 };
 
 void require_axis(const Node& node, const Type& type) {

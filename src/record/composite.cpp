@@ -5,6 +5,8 @@
 
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
+#include "base/word_hash.hpp"
+#include "record/place_guard.hpp"
 
 namespace weft {
 
@@ -31,11 +33,7 @@ void Signature::add(const Type& type) {
   }
 }
 
-std::size_t CalleeKeyHash::operator()(std::span<const std::uint64_t> words) const {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const std::uint64_t word : words) hash = (hash ^ word ^ (word >> 29)) * 0x9e3779b97f4a7c15;
-  return hash ^ hash >> 32;
-}
+std::size_t CalleeKeyHash::operator()(std::span<const std::uint64_t> words) const { return WordsHash()(words); }
 bool CalleeKeyEqual::operator()(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b) const {
   return std::ranges::equal(a, b);
 }
@@ -129,9 +127,8 @@ void composite(const Attributes& called, std::span<Tensor> operands, std::span<T
   Signature signature(0);
   signature.add(called);
   for (const Tensor& operand : operands) signature.add(type_of(operand));
-  Recorder& r = recorder();
-  const std::uint32_t outer = r.scope;
-  if (!outer) r.scope = called_name(called).id;
+  const PlaceGuard place;
+  if (!recorder().scope) recorder().scope = called_name(called).id;
   const auto make = [&] {
     CallBody scope(called);
     std::vector<Tensor> inputs, made(results.size());
@@ -139,11 +136,6 @@ void composite(const Attributes& called, std::span<Tensor> operands, std::span<T
     record(inputs, made);
     return Callee{called, scope.take(std::move(made)), derivative};
   };
-  struct Restore {
-    Recorder& recorder;
-    std::uint32_t scope;
-    ~Restore() { recorder.scope = scope; }
-  } restore{r, outer};
   const Tensor value = record_call(shared_callee(signature, make), operands, loc);
   for (std::size_t i = 0; i < results.size(); ++i) results[i] = Tensor(value.node(), static_cast<unsigned>(i));
 }

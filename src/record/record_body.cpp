@@ -2,25 +2,15 @@
 
 #include <algorithm>
 
-#include "ir/offload_mark.hpp"
 #include "record/composite.hpp"
+#include "record/place_guard.hpp"
 
 namespace weft {
 namespace {
 
 Tensor record_again(const Node& node, std::span<const Tensor> operands) {
-  struct Restore {
-    Loc loc = recorder().loc;
-    std::uint32_t scope = recorder().scope, region = recorder().region;
-    ~Restore() {
-      recorder().loc = loc;
-      recorder().scope = scope;
-      recorder().region = region;
-    }
-  } const restore;
-  if (node.loc.file) recorder().loc = node.loc;
-  recorder().scope = node.scope;
-  recorder().region = node.region | (restore.region & offload_mark);
+  const PlaceGuard place;
+  place.enter(node);
   return record_node(node, operands);
 }
 
