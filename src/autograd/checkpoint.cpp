@@ -20,20 +20,13 @@ void require_segments(std::int64_t segments, Loc loc) {
 }
 
 struct CheckpointRecorder::State {
-  const Loc outer_loc;
-  const char* const outer_operation;
-  const std::uint32_t outer_scope;
+  const BodyPlace around = recorded_around();
   Operation call;
   const Loc here;              // the user's line
   std::vector<Tensor> before;  // tensors of the state
   std::optional<LoopBody> body;
 
-  explicit State(Loc loc)
-      : outer_loc(recorder().loc),
-        outer_operation(called_operation()),
-        outer_scope(recorder().scope),
-        call("checkpoint", loc),
-        here(call.loc()) {}
+  explicit State(Loc loc) : call("checkpoint", loc), here(call.loc()) {}
 };
 
 CheckpointRecorder::CheckpointRecorder(const LeafList& state, Loc loc) : state_(new State(loc)) {
@@ -42,7 +35,7 @@ CheckpointRecorder::CheckpointRecorder(const LeafList& state, Loc loc) : state_(
     if (holds_tensor(leaf.kind)) s.before.push_back(leaf.tensor());
   try {
     check_nesting("checkpoint", s.here);
-    s.body.emplace(s.outer_loc, s.outer_operation, s.outer_scope, s.here);
+    s.body.emplace(s.around, s.here);
   } catch (...) {
     delete state_;
     throw;
@@ -78,17 +71,12 @@ void CheckpointRecorder::end(const LeafList& returned, const LeafList& state) {
   if (count != s.before.size()) fail("checkpoint", loc, "the function changes how many tensors an argument holds");
   s.body->close();
   std::vector<Tensor> operands, inputs;
-  std::vector<GeneratorState> drawn;
-  for (const LoopBody::GeneratorUse& each : s.body->generators()) {
-    operands.push_back(drawn.emplace_back(each, loc).place());
-    inputs.push_back(each.input);
-    outputs.push_back(each.after);
-    places.push_back(&drawn.back().place());
+  std::vector<GeneratorState> drawn = append_generators(*s.body, loc, inputs, outputs);
+  for (GeneratorState& each : drawn) {
+    operands.push_back(each.place());
+    places.push_back(&each.place());
   }
-  for (const Tensor& captured : s.body->captured()) {
-    operands.push_back(captured);
-    inputs.push_back(s.body->input_of(captured));
-  }
+  s.body->append_captured(operands, inputs);
   const auto callee = std::make_shared<Callee>(Callee{called("checkpoint"), {}});
   callee->body = *s.body->take(std::move(inputs), std::move(outputs));
   for (const Tensor& value : callee->body.nodes)

@@ -23,7 +23,7 @@ void differentiate_cond(const Pullback& p) {
         fail("host_call", value.node()->loc,
              "gives a value, or is called in a loop or a choice, in a branch of cond that is differentiated, which "
              "computes values again: call it outside of the branch");
-    LoopBody& scope = scopes[b].emplace(node.loc, nullptr, node.scope);
+    LoopBody& scope = scopes[b].emplace(BodyPlace{node.loc, nullptr, node.scope});
     std::vector<Tensor> arguments, variables, values, seeds, effects;
     for (const Tensor& input : body.inputs) arguments.push_back(scope.input(type_of(input)));
     inputs[b] = arguments;

@@ -102,7 +102,7 @@ struct CustomRecorder::State {
   const char* name() const { return name_of_custom(*callee); }
 
   std::vector<Tensor> open(std::optional<LoopBody>& scope, std::vector<Tensor>& own) {
-    scope.emplace(call.loc(), name(), 0, call.loc());
+    scope.emplace(BodyPlace{call.loc(), name()}, call.loc());
     for (const Tensor& operand : operands) own.push_back(scope->input(type_of(operand)));
     return own;
   }

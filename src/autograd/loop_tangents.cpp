@@ -34,7 +34,7 @@ struct TangentBody {
 
   // `varies`: which inputs have a tangent.
   TangentBody(const Graph& body, const Node& node, const std::vector<bool>& varies)
-      : scope(node.loc, nullptr, node.scope) {
+      : scope({node.loc, nullptr, node.scope}) {
     std::vector<Tensor> variables, seeds, effects;
     for (const Tensor& input : body.inputs) inputs.push_back(scope.input(type_of(input)));
     std::vector<Tensor> arguments = inputs;

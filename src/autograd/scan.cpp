@@ -288,7 +288,7 @@ class ScanDerivative {
 
 void differentiate_scan(const Pullback& p) {
   const Node& node = p.node();
-  LoopBody scope(node.loc, nullptr, node.scope);
+  LoopBody scope({node.loc, nullptr, node.scope});
   const JointBody body(p, scope);
   if (body.is_zero()) return;
   const ScanPlan plan(body);

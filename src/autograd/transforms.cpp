@@ -176,16 +176,13 @@ std::vector<Tensor> LinearMap::State::at_basis(std::size_t argument, std::int64_
     return at_rows(argument, basis({}, count), false, loc);
   const Dim size(chunk), chunks = (count + (size - 1)) / size;
   const Tensor firsts = weft::positions(0, Shape::of(chunks), type.device, loc) * chunk;
-  LoopBody scope(loc, operation);
+  LoopBody scope({loc, operation});
   const Tensor first = scope.input(slice_of(type_of(firsts)));
   const std::vector<Tensor> found = at_rows(argument, basis(first, size), one, loc);
   scope.close();
   std::vector<Tensor> operands{firsts}, inputs{first}, outputs, results(found.size());
   std::vector<Type> stack_types;
-  for (const Tensor& value : scope.captured()) {
-    operands.push_back(value);
-    inputs.push_back(scope.input_of(value));
-  }
+  scope.append_captured(operands, inputs);
   for (const Tensor& value : found) {
     if (!value.defined()) continue;
     outputs.push_back(value);
@@ -282,7 +279,7 @@ LinearMap TransformLevel::record_map(const LeafList& bound, const LeafList& valu
   s.places = forward ? returned : positions_;
   for (const Tensor& each : from) s.types.push_back(type_of(each));
   for (const Tensor& each : to) s.result_types.push_back(type_of(each));
-  LoopBody scope(loc_, operation_);
+  LoopBody scope({loc_, operation_});
   std::vector<Tensor> inputs, outputs;
   for (Type type : s.types) {
     type.weak = false;
@@ -295,10 +292,7 @@ LinearMap TransformLevel::record_map(const LeafList& bound, const LeafList& valu
     s.result_at.push_back(each.defined() ? static_cast<int>(outputs.size()) : -1);
     if (each.defined()) outputs.push_back(each);
   }
-  for (const Tensor& captured : scope.captured()) {
-    s.captured.push_back(captured);
-    inputs.push_back(scope.input_of(captured));
-  }
+  scope.append_captured(s.captured, inputs);
   s.body = scope.take(std::move(inputs), std::move(outputs));
   return map;
 }

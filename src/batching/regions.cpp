@@ -57,7 +57,7 @@ void settle_carries(const Graph& body, Flags& inputs, std::size_t carries, const
 // A body while its batch is recorded: inputs of the given types, the last one for the examples that are active.
 class BatchedBody {
  public:
-  BatchedBody(const BatchedNode& b) : loc_(b.node.loc), scope_(b.node.loc, nullptr, b.node.scope, b.node.loc) {}
+  BatchedBody(const BatchedNode& b) : loc_(b.node.loc), scope_({b.node.loc, nullptr, b.node.scope}, b.node.loc) {}
   Batched input(const Type& type, bool differs) {
     inputs_.push_back(scope_.input(type));
     return {inputs_.back(), differs};
@@ -312,7 +312,7 @@ void differentiate_batch(const Callee& callee, const CallValues& p, std::span<Te
 // ---- loops and choices ----------------------------------------------------------------------------------------------
 
 std::vector<Batched> batch_by_rows(const BatchedNode& b) {
-  LoopBody scope(b.node.loc, nullptr, b.node.scope, b.node.loc);
+  LoopBody scope({b.node.loc, nullptr, b.node.scope}, b.node.loc);
   std::vector<Tensor> operands, inputs, arguments(b.operands.size());
   for (const bool differs : {true, false})
     for (std::size_t i = 0; i < b.operands.size(); ++i) {

@@ -37,19 +37,11 @@ Type of_one(Type type) {
 
 struct VmapRecorder::State {
   State(const VmapOptions& options, std::size_t arguments, Loc loc)
-      : options(options),
-        arguments(arguments),
-        outer_loc(recorder().loc),
-        outer_operation(called_operation()),
-        outer_scope(recorder().scope),
-        call("vmap", loc),
-        here(call.loc()) {}
+      : options(options), arguments(arguments), call("vmap", loc), here(call.loc()) {}
 
   const VmapOptions options;
   const std::size_t arguments;
-  const Loc outer_loc;  // and the following: before this call
-  const char* const outer_operation;
-  const std::uint32_t outer_scope;
+  const BodyPlace around = recorded_around();
   Operation call;
   const Loc here;
   std::size_t added = 0;
@@ -99,7 +91,7 @@ void VmapRecorder::begin() {
   if (s.values.empty())
     fail("vmap", s.here, "no argument holds examples: one tensor at least must have an axis in in_axes");
   check_nesting("vmap", s.here);
-  LoopBody& body = s.body.emplace(s.outer_loc, s.outer_operation, s.outer_scope, s.here, LoopBody::Of::example);
+  LoopBody& body = s.body.emplace(s.around, s.here, LoopBody::Of::example);
   for (std::size_t i = 0; i < s.places.size(); ++i)
     *s.places[i] = s.inputs.emplace_back(body.input(of_one(type_of(s.values[i].value))));
 }
@@ -118,16 +110,11 @@ void VmapRecorder::end(const Leaves& results) {
   body.close();
   std::vector<Tensor> inputs = std::move(s.inputs);
   std::vector<Batched> operands = std::move(s.values);
-  std::vector<GeneratorState> drawn;
-  for (const LoopBody::GeneratorUse& each : body.generators()) {
-    operands.push_back({drawn.emplace_back(each, s.here).place(), false});
-    inputs.push_back(each.input);
-    outputs.push_back(each.after);
-  }
-  for (const Tensor& captured : body.captured()) {
-    operands.push_back({captured, false});
-    inputs.push_back(body.input_of(captured));
-  }
+  std::vector<GeneratorState> drawn = append_generators(body, s.here, inputs, outputs);
+  std::vector<Tensor> of_all;  // operands in which examples do not differ
+  for (GeneratorState& each : drawn) of_all.push_back(each.place());
+  body.append_captured(of_all, inputs);
+  for (Tensor& each : of_all) operands.push_back({std::move(each), false});
   const std::shared_ptr<const Graph> graph = body.take(std::move(inputs), std::move(outputs));
   const Batcher batcher(s.size, s.options.randomness);
   std::vector<Batched> found = batcher.run(*graph, operands);

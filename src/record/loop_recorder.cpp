@@ -56,22 +56,14 @@ void LoopRecorder::end_scan(const Leaves& state, const Leaves* stack, const Scan
   std::vector<Tensor> outputs = s.next_state(state), ys;
   if (stack) ys = s.returned(*stack, true);
   body.close();
-  std::vector<GeneratorState> drawn;
-  for (const LoopBody::GeneratorUse& each : body.generators()) {
-    drawn.emplace_back(each, s.loc());
-    s.carried.push_back(drawn.back().place());
-    s.inputs.push_back(each.input);
-    outputs.push_back(each.after);
-  }
+  std::vector<GeneratorState> drawn = append_generators(body, s.loc(), s.inputs, outputs);
+  for (GeneratorState& each : drawn) s.carried.push_back(each.place());
   const std::size_t carries = outputs.size();
   if (carries + ys.size() == 0) fail(s.name, s.loc(), "the body returns no tensor");
   append<Tensor>(outputs, ys);
   std::vector<Tensor> operands = s.carried, inputs = s.inputs;
   append<Tensor>(operands, s.sources), append<Tensor>(inputs, s.slices);
-  for (const Tensor& captured : body.captured()) {
-    operands.push_back(captured);
-    inputs.push_back(body.input_of(captured));
-  }
+  body.append_captured(operands, inputs);
   std::vector<Type> types = types_of(s.carried);
   for (const Tensor& y : ys) types.push_back(stacked(type_of(y), s.length));
   const Scan attributes{static_cast<std::int64_t>(carries), static_cast<std::int64_t>(s.sources.size()), s.length,

@@ -45,9 +45,20 @@ void check_nesting(const char* name, Loc loc) {
          " loops and choices, the limit: recording a body that calls itself never ends");
 }
 
+std::vector<GeneratorState> append_generators(LoopBody& body, Loc loc, std::vector<Tensor>& inputs,
+                                              std::vector<Tensor>& outputs) {
+  std::vector<GeneratorState> drawn;
+  for (const LoopBody::GeneratorUse& each : body.generators()) {
+    drawn.emplace_back(each, loc);
+    inputs.push_back(each.input);
+    outputs.push_back(each.after);
+  }
+  return drawn;
+}
+
 LoopBody& LoopRecorder::State::open(int body) {
   check_nesting(name, here);
-  return bodies[body].emplace(outer_loc, outer_operation, outer_scope, here);
+  return bodies[body].emplace(around, here);
 }
 void LoopRecorder::State::resolve_all(const LeafList& list) const {
   for (const Leaf& leaf : list.leaves)

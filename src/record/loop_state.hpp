@@ -41,6 +41,10 @@ class GeneratorState {
   HeldGenerator held_;
   Tensor* place_;
 };
+// Those that a body draws from, in their order. Its inputs for them are added to `inputs`, and what they are after it
+// to `outputs`; their places are operands of what has the body.
+std::vector<GeneratorState> append_generators(LoopBody& body, Loc loc, std::vector<Tensor>& inputs,
+                                              std::vector<Tensor>& outputs);
 
 struct LoopRecorder::State {
   // A leaf as it was when the body was opened: what the body returns in its place is held against it.
@@ -52,17 +56,10 @@ struct LoopRecorder::State {
   };
 
   explicit State(const char* name, Loc loc)
-      : name(called_operation() ? called_operation() : name),
-        outer_loc(recorder().loc),
-        outer_operation(called_operation()),
-        outer_scope(recorder().scope),
-        call(name, loc),
-        here(call.loc()) {}
+      : name(around.operation ? around.operation : name), call(name, loc), here(call.loc()) {}
 
+  const BodyPlace around = recorded_around();
   const char* const name;
-  const Loc outer_loc;  // and the following: before this loop
-  const char* const outer_operation;
-  const std::uint32_t outer_scope;
   Operation call;
   const Loc here;                 // the user's line
   std::vector<OpenedLeaf> known;  // leaves of the state

@@ -16,16 +16,16 @@ struct ExampleBodies {
 
 bool is_example_body(std::uint32_t trace) { return std::ranges::count(per_thread<ExampleBodies>().open, trace) > 0; }
 
-LoopBody::LoopBody(Loc loc, const char* operation, std::uint32_t scope, Loc call, Of of) : call_(call), of_(of) {
+LoopBody::LoopBody(const BodyPlace& place, Loc call, Of of) : call_(call), of_(of) {
   DimEnvironment* const sizes = DimEnvironment::current();
   trace_.id = new_loop_id();
   trace_.is_loop = true;
   if (of_ == Of::example) per_thread<ExampleBodies>().open.push_back(trace_.id);
   inside_.emplace(trace_);
-  recorder().loc = loc;
-  recorder().scope = scope;
+  recorder().loc = place.loc;
+  recorder().scope = place.scope;
   DimEnvironment::current() = sizes;
-  called_operation() = operation;
+  called_operation() = place.operation;
 }
 
 LoopBody::~LoopBody() {
@@ -52,6 +52,13 @@ void LoopBody::close() {
 Tensor LoopBody::input_of(const Tensor& captured) const {
   const auto found = trace_.inputs_of_captured.find(captured.word());
   return found == trace_.inputs_of_captured.end() ? Tensor() : found->second;
+}
+
+void LoopBody::append_captured(std::vector<Tensor>& operands, std::vector<Tensor>& inputs) const {
+  for (const Tensor& value : captured()) {
+    operands.push_back(value);
+    inputs.push_back(input_of(value));
+  }
 }
 
 std::shared_ptr<const Graph> LoopBody::take(std::vector<Tensor> inputs, std::vector<Tensor> outputs) {

@@ -8,13 +8,20 @@
 
 namespace weft {
 
+// What the operations of a body carry, unless they have their own: a line, the name of a public function for errors, a
+// composite. `recorded_around` is that of the code that calls a function with a body, before that function's Operation.
+struct BodyPlace {
+  Loc loc = {};
+  const char* operation = nullptr;
+  std::uint32_t scope = 0;
+};
+inline BodyPlace recorded_around() { return {recorder().loc, called_operation(), recorder().scope}; }
+
 class LoopBody {
  public:
   enum class Of : std::uint8_t { iteration, example };
-  // What is recorded in it gets the location `loc`, the name of `operation` and the scope, unless it has its own. Its
-  // inputs get the location `call`, the user's line of the loop.
-  explicit LoopBody(Loc loc = {}, const char* operation = nullptr, std::uint32_t scope = 0, Loc call = {},
-                    Of of = Of::iteration);
+  // Its inputs get the location `call`, the user's line of the loop.
+  explicit LoopBody(const BodyPlace& place, Loc call = {}, Of of = Of::iteration);
   // Also when an exception passes: generators hold what they held before.
   ~LoopBody();
   LoopBody(const LoopBody&) = delete;
@@ -34,6 +41,8 @@ class LoopBody {
     Tensor before, input, after;
   };
   std::vector<GeneratorUse>& generators() { return generators_; }
+  // Adds the captured values to the operands of what has the body, and the body's inputs for them to its inputs.
+  void append_captured(std::vector<Tensor>& operands, std::vector<Tensor>& inputs) const;
 
   // With these inputs, in this order. Nothing else of the body may be held.
   std::shared_ptr<const Graph> take(std::vector<Tensor> inputs, std::vector<Tensor> outputs);
