@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 
@@ -22,10 +23,12 @@ Managed* export_memory(Storage* storage, void* first, DType dtype, std::span<con
   struct ExportedMemory {
     Managed managed{};
     std::int64_t shape[max_rank] = {}, strides[max_rank] = {};
-    Storage* storage = nullptr;
+    Storage *storage = nullptr, *block = nullptr;
   };
   std::unique_ptr<Storage, void (*)(Storage*)> held(storage, release);
-  auto exported = std::make_unique<ExportedMemory>();
+  Storage* const block = allocate(Device::cpu(), sizeof(ExportedMemory));  // not of the heap: calls give such structs
+  auto* const exported = ::new (block->data) ExportedMemory;
+  exported->block = block;
   std::ranges::copy(sizes, exported->shape);
   std::ranges::copy(strides, exported->strides);
   exported->storage = held.release();
@@ -38,12 +41,13 @@ Managed* export_memory(Storage* storage, void* first, DType dtype, std::span<con
                        .shape = exported->shape,
                        .strides = exported->strides,
                        .byte_offset = 0};
-  managed.manager_ctx = exported.get();
+  managed.manager_ctx = exported;
   managed.deleter = [](Managed* self) {
-    const std::unique_ptr<ExportedMemory> held(static_cast<ExportedMemory*>(self->manager_ctx));
+    const auto* const held = static_cast<const ExportedMemory*>(self->manager_ctx);
     release(held->storage);
+    release(held->block);
   };
-  return &exported.release()->managed;
+  return &managed;
 }
 
 }  // namespace weft

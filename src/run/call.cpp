@@ -1,11 +1,14 @@
 // A call. In: tensors of DLPack. Out: the kind of arguments that they fit, its plan run on their memory, results in
-// memory of their own. Everything that can fail comes before the first write to an argument.
+// memory of their own. Everything that can fail comes before the first write to an argument. A call that fits takes
+// nothing from the heap: memory of results is from the free lists of Storage.
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 
 #include "base/dlpack.hpp"
 #include "base/float_modes.hpp"
+#include "base/per_thread.hpp"
 #include "base/strided_copy.hpp"
 #include "run/state.hpp"
 
@@ -34,6 +37,15 @@ struct Release {
 using Owned = std::unique_ptr<Storage, Release>;
 Owned allocate_bytes(std::size_t bytes) { return Owned(allocate(Device::cpu(), std::max<std::size_t>(bytes, 1))); }
 
+std::span<const std::int64_t> row_major_strides(std::span<const std::int64_t> sizes, std::int64_t (&room)[max_rank]) {
+  std::int64_t expected = 1;
+  for (std::size_t axis = sizes.size(); axis-- > 0;) {
+    room[axis] = expected;
+    expected *= std::max<std::int64_t>(sizes[axis], 1);
+  }
+  return {room, sizes.size()};
+}
+
 // The bytes of row-major elements; below 0: too many.
 std::int64_t bytes_of(DType dtype, std::span<const std::int64_t> sizes) {
   std::int64_t count = 1;
@@ -43,61 +55,96 @@ std::int64_t bytes_of(DType dtype, std::span<const std::int64_t> sizes) {
   return std::ranges::count(sizes, 0) > 0 ? 0 : static_cast<std::int64_t>(storage_bytes(dtype, count));
 }
 
-// A tensor that the caller passes.
+// A tensor that the caller passes, of a dtype, rank and sizes that a kind holds. It refers to the caller's struct.
 struct PassedTensor {
-  DType dtype = DType::f32;
-  Device device;
-  std::size_t rank = 0;
-  std::int64_t sizes[max_rank] = {}, strides[max_rank] = {};
-  std::uint8_t* first = nullptr;
-  std::int64_t bytes = 0;
-  bool is_plain = true;  // in row-major order, and aligned to the size of an element
+  const weft_tensor* given;
+  DType dtype;
+  std::uint8_t* first;    // null: it has no elements
+  std::int64_t elements;  // how many
+  bool is_plain;          // in row-major order, and aligned to the size of an element
 
-  std::span<const std::int64_t> shape() const { return {sizes, rank}; }
+  std::span<const std::int64_t> shape() const { return {given->shape, static_cast<std::size_t>(given->ndim)}; }
+  std::size_t bytes() const { return storage_bytes(dtype, elements); }
+  // In elements, an axis each; `room` holds them where the caller gives none.
+  std::span<const std::int64_t> strides(std::int64_t (&room)[max_rank]) const {
+    if (given->strides) return {given->strides, shape().size()};
+    return row_major_strides(shape(), room);
+  }
   // The bytes from the first one in memory to after the last one.
   std::pair<std::uintptr_t, std::uintptr_t> extent() const {
     const auto at = reinterpret_cast<std::uintptr_t>(first);
-    if (bytes == 0) return {at, at};
+    if (elements == 0) return {at, at};
+    std::int64_t room[max_rank];
+    const std::span<const std::int64_t> steps = strides(room);
     std::int64_t low = 0, high = 1;
-    for (std::size_t axis = 0; axis < rank; ++axis)
-      (strides[axis] < 0 ? low : high) += (sizes[axis] - 1) * strides[axis];
+    for (std::size_t axis = 0; axis < steps.size(); ++axis)
+      (steps[axis] < 0 ? low : high) += (given->shape[axis] - 1) * steps[axis];
     const auto element = static_cast<std::int64_t>(storage_bytes(dtype, 1));
     return {at + static_cast<std::uintptr_t>(low * element), at + static_cast<std::uintptr_t>(high * element)};
+  }
+};
+
+// What the plan computes in a call.
+struct Output {
+  std::int64_t sizes[max_rank];
+  std::size_t rank, bytes;
+  std::span<const std::int64_t> shape() const { return {sizes, rank}; }
+};
+
+struct Extent {
+  std::uintptr_t begin, end;
+  std::size_t leaf;
+};
+
+struct EndManaged {
+  void operator()(dlpack::ManagedTensor* managed) const { managed->deleter(managed); }
+};
+
+// What a call needs room for. A thread keeps the room for its next call.
+struct Scratch {
+  std::vector<PassedTensor> tensors;
+  std::vector<std::int64_t> symbols;
+  std::vector<Output> outputs;
+  std::vector<void*> inputs, memory;  // of the plan's arguments and results
+  std::vector<Owned> given, copies, before;
+  std::vector<std::unique_ptr<dlpack::ManagedTensor, EndManaged>> exported;
+  std::vector<Extent> extents;
+
+  void clear() noexcept {
+    tensors.clear(), symbols.clear(), outputs.clear(), inputs.clear(), memory.clear(), extents.clear();
+    exported.clear(), given.clear(), copies.clear(), before.clear();
   }
 };
 
 class Call {
  public:
   Call(const FunctionState& function, size_t kind, const weft_tensor* const* arguments, size_t count)
-      : function_(function) {
+      : function_(function), arguments_(arguments, count), scratch_(per_thread<Scratch>()) {
     if (kind != WEFT_ANY_KIND && kind >= function.kinds.size())
       refuse(WEFT_BAD_CALL, "kind ", kind, " was asked for, it has ", function.kinds.size());
-    for (std::size_t i = 0; i < count; ++i) read(i, arguments[i]);
     choose(kind);
   }
+  Call(const Call&) = delete;
+  ~Call() { scratch_.clear(); }
 
   void run(weft_managed_tensor** results, size_t count) {
     const runtime::PackageSpecialization& held = *kind_->held;
     if (count != kind_->given.size())
       refuse(WEFT_BAD_CALL, "gives ", counted(static_cast<std::int64_t>(kind_->given.size()), "result", "results"),
              ", there is room for ", count);
-    read_symbols();
-    for (std::size_t i = 0; i < held.outputs.size(); ++i) size_output(i);
+    for (const PackageOutput& output : held.outputs) size_output(output);
     check_written();
-    std::vector<void*> inputs, outputs;
+    auto& [tensors, symbols, outputs, inputs, memory, given, copies, before, exported, extents] = scratch_;
     for (const std::uint32_t leaf : held.inputs) inputs.push_back(pointer_to(leaf));
-    std::vector<Owned> given;
-    for (std::size_t i = 0; i < kind_->given.size(); ++i) given.push_back(allocate_bytes(size_of(kind_->given[i])));
-    for (std::size_t i = 0; i < held.outputs.size(); ++i) outputs.push_back(memory_of_output(i, given));
-    std::vector<std::unique_ptr<dlpack::ManagedTensor, void (*)(dlpack::ManagedTensor*)>> exported;
+    for (const PackageSource& source : kind_->given) given.push_back(allocate_bytes(size_of(source)));
+    for (std::size_t i = 0; i < outputs.size(); ++i) memory.push_back(memory_of_output(i));
     for (std::size_t i = 0; i < given.size(); ++i) {
       retain(given[i].get());
-      exported.emplace_back(exported_of(kind_->given[i], given[i].get()), [](auto* each) { each->deleter(each); });
+      exported.emplace_back(exported_of(kind_->given[i], given[i].get()));
     }
     // What is an argument as it was before.
     for (std::size_t i = 0; i < given.size(); ++i)
       if (kind_->given[i].kind == PackageSource::Kind::argument) copy_argument(given[i]->data, kind_->given[i].index);
-    std::vector<Owned> before;
     for (const runtime::PackageState& state : held.states) {
       const bool is_argument = state.source.kind == PackageSource::Kind::argument;
       before.push_back(is_argument ? allocate_bytes(size_of(state.source)) : nullptr);
@@ -105,16 +152,16 @@ class Call {
     }
     {
       const DefaultFloatModes modes;
-      runtime::run(held.plan, inputs, outputs,
-                   std::span(symbols_).first(static_cast<std::size_t>(held.plan.symbol_count)));
+      runtime::run(held.plan, inputs, memory,
+                   std::span(symbols).first(static_cast<std::size_t>(held.plan.symbol_count)));
     }
     // From here on nothing fails.
     for (std::size_t i = 0; i < given.size(); ++i)
       if (kind_->given[i].kind == PackageSource::Kind::output)
-        copy(given[i]->data, outputs[kind_->given[i].index], size_of(kind_->given[i]));
+        copy(given[i]->data, memory[kind_->given[i].index], size_of(kind_->given[i]));
     for (std::size_t i = 0; i < held.states.size(); ++i) {
       const auto& [leaf, source] = held.states[i];
-      copy(passed(leaf).first, before[i] ? before[i]->data : outputs[source.index], size_of(source));
+      copy(passed(leaf).first, before[i] ? before[i]->data : memory[source.index], size_of(source));
     }
     for (std::size_t i = 0; i < given.size(); ++i)
       results[i] = reinterpret_cast<weft_managed_tensor*>(exported[i].release());
@@ -128,45 +175,87 @@ class Call {
 
   // ---- arguments
 
-  void read(std::size_t number, const weft_tensor* given) {
-    const auto bad = [&](const auto&... what) { refuse(WEFT_BAD_CALL, "tensor ", number, " of the call ", what...); };
-    if (!given) bad("is a null pointer");
-    const auto& view = *reinterpret_cast<const dlpack::View*>(given);
-    PassedTensor& tensor = tensors_.emplace_back();
-    if (view.rank < 0 || view.rank > max_rank) bad("has ", view.rank, " dimensions, a tensor has at most ", max_rank);
-    if (view.rank > 0 && !view.shape) bad("has no sizes: its shape is a null pointer");
-    const std::optional<DType> dtype = dtype_of_dlpack(view.dtype);
-    if (!dtype)
-      refuse(WEFT_MISMATCH, "tensor ", number, " of the call has elements of code ", static_cast<int>(view.dtype.code),
-             ", ", static_cast<int>(view.dtype.bits), " bits and ", counted(view.dtype.lanes, "lane", "lanes"),
-             ", which no dtype has");
-    using Type = dlpack::DeviceType;
-    if (view.device.type != Type::cpu && view.device.type != Type::cuda_host)
-      refuse(WEFT_MISMATCH, "tensor ", number, " of the call is on a device of type ",
-             static_cast<int>(view.device.type), ", the package holds functions of the CPU, which is type 1");
-    tensor.dtype = *dtype;
-    tensor.rank = static_cast<std::size_t>(view.rank);
-    std::copy_n(view.shape, tensor.rank, tensor.sizes);
-    tensor.bytes = bytes_of(tensor.dtype, tensor.shape());
-    if (tensor.bytes < 0) bad("has a size that is negative, or too many elements");
-    std::int64_t expected = 1;
-    for (std::size_t axis = tensor.rank; axis-- > 0;) {
-      tensor.strides[axis] = view.strides ? view.strides[axis] : expected;
-      expected *= tensor.sizes[axis];
+  // Whether the tensors are what the kind holds; then scratch_ has them, and the values of symbols. Sizes that vary are
+  // those that may be: nothing overflows afterwards.
+  bool fits(const Kind& kind) {
+    if (!kind.refusal.empty() || arguments_.size() != kind.passed.size()) return false;
+    const runtime::PackageSpecialization& held = *kind.held;
+    std::vector<PassedTensor>& tensors = scratch_.tensors;
+    std::vector<std::int64_t>& symbols = scratch_.symbols;
+    tensors.clear();
+    symbols.assign(held.symbols.size(), -1);
+    for (std::size_t i = 0; i < arguments_.size(); ++i) {
+      const PackageLeaf& leaf = held.arguments[kind.passed[i]];
+      const weft_tensor_info& info = kind.arguments.infos[i];
+      const weft_tensor* const given = arguments_[i];
+      if (!given || given->ndim != info.rank || !same(given->dtype, info.dtype) || !is_on_host(given->device) ||
+          leaf.device.type != Device::Type::cpu || (given->ndim > 0 && !given->shape))
+        return false;
+      std::int64_t elements = 1;
+      bool is_plain = true;
+      for (int axis = info.rank; axis-- > 0;) {
+        const std::int64_t size = given->shape[axis];
+        if (info.sizes[axis] == WEFT_VARIES) {
+          const auto symbol = static_cast<std::size_t>(leaf.sizes[static_cast<std::size_t>(axis)].node()->number);
+          if (size < std::max<std::int64_t>(held.symbols[symbol].lower, 0) || size > held.symbols[symbol].upper ||
+              (symbols[symbol] >= 0 && symbols[symbol] != size))
+            return false;
+          symbols[symbol] = size;
+        } else if (size != info.sizes[axis]) {
+          return false;
+        }
+        if (given->strides && size != 1 && given->strides[axis] != elements) is_plain = false;
+        if (__builtin_mul_overflow(elements, size, &elements) || elements >= most_bytes / 8) return false;
+      }
+      if (elements > 0 && !given->data) return false;
+      auto* const first = elements == 0 ? nullptr : static_cast<std::uint8_t*>(given->data) + given->byte_offset;
+      if (reinterpret_cast<std::uintptr_t>(first) % storage_bytes(leaf.dtype, 1) != 0) is_plain = false;
+      tensors.push_back({given, leaf.dtype, first, elements, is_plain || elements == 0});
     }
-    if (tensor.bytes == 0) return;
-    if (!view.data) bad("has no memory: its data is a null pointer");
-    tensor.first = static_cast<std::uint8_t*>(view.data) + view.byte_offset;
-    tensor.is_plain = is_row_major(tensor.shape(), {tensor.strides, tensor.rank}) &&
-                      reinterpret_cast<std::uintptr_t>(tensor.first) % storage_bytes(tensor.dtype, 1) == 0;
+    return std::ranges::all_of(held.conditions, [&](const runtime::PackageCondition& condition) {
+      const std::int64_t left = value_of(condition.left), right = value_of(condition.right);
+      return (condition.kind == DimCondition::Kind::equal ? left == right : left < right) == condition.holds;
+    });
+  }
+  static bool same(weft_data_type a, weft_data_type b) {
+    return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+  }
+  static bool is_on_host(weft_device device) {
+    const auto type = static_cast<dlpack::DeviceType>(device.device_type);
+    return type == dlpack::DeviceType::cpu || type == dlpack::DeviceType::cuda_host;
+  }
+  std::int64_t value_of(Dim size) const {
+    return size.is_constant() ? size.constant() : dims::evaluate(size, scratch_.symbols);
   }
 
-  // Why the tensors do not fit; empty where they do. `leaf`: the first that does not.
-  std::string why_not(const Kind& kind, std::size_t& leaf) const {
+  // Refuses what is no tensor of a call, whatever the package holds. Returns its dtype.
+  DType check_tensor(std::size_t number) const {
+    const auto bad = [&](const auto&... what) { refuse(WEFT_BAD_CALL, "tensor ", number, " of the call ", what...); };
+    const weft_tensor* const given = arguments_[number];
+    if (!given) bad("is a null pointer");
+    if (given->ndim < 0 || given->ndim > max_rank)
+      bad("has ", given->ndim, " dimensions, a tensor has at most ", max_rank);
+    if (given->ndim > 0 && !given->shape) bad("has no sizes: its shape is a null pointer");
+    const std::optional<DType> dtype = dtype_of_dlpack(std::bit_cast<dlpack::DataType>(given->dtype));
+    if (!dtype)
+      refuse(WEFT_MISMATCH, "tensor ", number, " of the call has elements of code ",
+             static_cast<int>(given->dtype.code), ", ", static_cast<int>(given->dtype.bits), " bits and ",
+             counted(given->dtype.lanes, "lane", "lanes"), ", which no dtype has");
+    if (!is_on_host(given->device))
+      refuse(WEFT_MISMATCH, "tensor ", number, " of the call is on a device of type ", given->device.device_type,
+             ", the package holds functions of the CPU, which is type 1");
+    const std::int64_t bytes = bytes_of(*dtype, {given->shape, static_cast<std::size_t>(given->ndim)});
+    if (bytes < 0) bad("has a size that is negative, or too many elements");
+    if (bytes > 0 && !given->data) bad("has no memory: its data is a null pointer");
+    return *dtype;
+  }
+
+  // Why the tensors, of these dtypes, do not fit. `leaf`: the first that does not.
+  std::string why_not(const Kind& kind, const std::vector<DType>& dtypes, std::size_t& leaf) const {
     leaf = 0;
     if (!kind.refusal.empty()) return kind.refusal;
-    if (tensors_.size() != kind.passed.size())
-      return concat_text("the call passes ", counted(static_cast<std::int64_t>(tensors_.size()), "tensor", "tensors"),
+    if (arguments_.size() != kind.passed.size())
+      return concat_text("the call passes ", counted(static_cast<std::int64_t>(arguments_.size()), "tensor", "tensors"),
                          ", the package holds ", kind.passed.size());
     std::vector<runtime::GivenLeaf> given;
     std::size_t next = 0;
@@ -179,31 +268,39 @@ class Call {
             .bytes = held.bytes,
             .count = held.count};
       if (held.kind != PackageLeaf::Kind::tensor || !held.defined) continue;
-      const PassedTensor& tensor = tensors_[next++];
-      is.dtype = tensor.dtype, is.device = tensor.device;
-      is.sizes.assign(tensor.sizes, tensor.sizes + tensor.rank);
+      is.dtype = dtypes[next];
+      is.sizes.assign(arguments_[next]->shape, arguments_[next]->shape + arguments_[next]->ndim);
+      ++next;
     }
-    return mismatch(*kind.held, given, leaf);
+    std::string why = mismatch(*kind.held, given, leaf);
+    return why.empty() ? "the package holds other tensors" : why;
   }
 
   void choose(size_t asked) {
-    std::string nearest;
-    std::size_t furthest = 0;
     for (const Kind& kind : function_.kinds) {
       const auto number = static_cast<size_t>(&kind - function_.kinds.data());
       if (asked != WEFT_ANY_KIND && asked != number) continue;
       if (kind_ && kind.fixed == kind_->fixed) continue;  // the first of those that are alike
-      std::size_t leaf = 0;
-      std::string why = why_not(kind, leaf);
-      if (why.empty() && kind_)
+      if (!fits(kind)) continue;
+      if (kind_)
         refuse(WEFT_MISMATCH, "fits kinds ", kind_ - function_.kinds.data(), " and ", number,
                " of its arguments, which differ in what is no tensor: ask for one of them");
-      if (why.empty())
-        kind_ = &kind;
-      else if (nearest.empty() || leaf > furthest)
-        nearest = std::move(why), furthest = leaf;
+      kind_ = &kind;
     }
-    if (kind_) return;
+    if (!kind_) refuse_tensors(asked);
+    if (kind_ != &function_.kinds.back() && asked == WEFT_ANY_KIND) fits(*kind_);  // those after it were tried, too
+  }
+  [[noreturn]] void refuse_tensors(size_t asked) const {
+    std::vector<DType> dtypes;
+    for (std::size_t i = 0; i < arguments_.size(); ++i) dtypes.push_back(check_tensor(i));
+    std::string nearest;
+    std::size_t furthest = 0;
+    for (const Kind& kind : function_.kinds) {
+      if (asked != WEFT_ANY_KIND && &kind != &function_.kinds[asked]) continue;
+      std::size_t leaf = 0;
+      std::string why = why_not(kind, dtypes, leaf);
+      if (nearest.empty() || leaf > furthest) nearest = std::move(why), furthest = leaf;
+    }
     const std::size_t count = function_.kinds.size();
     refuse(WEFT_MISMATCH,
            count > 1 && asked == WEFT_ANY_KIND
@@ -212,20 +309,7 @@ class Call {
            nearest);
   }
 
-  PassedTensor& passed(std::size_t leaf) {
-    const auto found = std::ranges::lower_bound(kind_->passed, leaf);
-    return tensors_[static_cast<std::size_t>(found - kind_->passed.begin())];
-  }
-
-  void read_symbols() {
-    symbols_.resize(kind_->held->symbols.size());
-    for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      const std::vector<Dim>& sizes = kind_->held->arguments[kind_->passed[i]].sizes;
-      for (std::size_t axis = 0; axis < sizes.size(); ++axis)
-        if (!sizes[axis].is_constant())
-          symbols_[static_cast<std::size_t>(sizes[axis].node()->number)] = tensors_[i].sizes[axis];
-    }
-  }
+  const PassedTensor& passed(std::size_t leaf) const { return scratch_.tensors[kind_->tensor_of[leaf]]; }
 
   // Memory that is written keeps its size, is in order, and is nobody else's.
   void check_written() {
@@ -239,11 +323,7 @@ class Call {
       if (!tensor.is_plain)
         refuse(WEFT_MISMATCH, name, " is written where it lies, so it must be in row-major order and aligned");
     }
-    struct Extent {
-      std::uintptr_t begin, end;
-      std::size_t leaf;
-    };
-    std::vector<Extent> extents;
+    std::vector<Extent>& extents = scratch_.extents;
     for (const std::size_t leaf : kind_->passed)
       if (const auto [begin, end] = passed(leaf).extent(); begin != end) extents.push_back({begin, end, leaf});
     std::ranges::sort(extents, {}, &Extent::begin);
@@ -261,69 +341,61 @@ class Call {
 
   void copy_argument(void* to, std::size_t leaf) {
     const PassedTensor& tensor = passed(leaf);
-    if (tensor.bytes > 0)
-      copy_to_row_major(static_cast<std::uint8_t*>(to), tensor.first, tensor.shape(), {tensor.strides, tensor.rank},
+    std::int64_t room[max_rank];
+    if (tensor.first)
+      copy_to_row_major(static_cast<std::uint8_t*>(to), tensor.first, tensor.shape(), tensor.strides(room),
                         storage_bytes(tensor.dtype, 1));
   }
 
   void* pointer_to(std::size_t leaf) {
     const PassedTensor& tensor = passed(leaf);
     if (tensor.is_plain && tensor.first) return tensor.first;
-    copies_.push_back(allocate_bytes(static_cast<std::size_t>(tensor.bytes)));
-    copy_argument(copies_.back()->data, leaf);
-    return copies_.back()->data;
+    void* const copy = room_of(tensor.bytes());
+    copy_argument(copy, leaf);
+    return copy;
+  }
+  void* room_of(std::size_t bytes) {
+    scratch_.copies.push_back(allocate_bytes(bytes));
+    return scratch_.copies.back()->data;
   }
 
   // ---- results
 
-  struct Output {
-    std::vector<std::int64_t> sizes;
-    std::size_t bytes = 0;
-  };
-  void size_output(std::size_t number) {
-    const PackageOutput& output = kind_->held->outputs[number];
-    Output& made = outputs_.emplace_back();
-    for (const Dim size : output.sizes)
-      made.sizes.push_back(size.is_constant() ? size.constant() : dims::evaluate(size, symbols_));
-    const std::int64_t bytes = bytes_of(output.dtype, made.sizes);
+  void size_output(const PackageOutput& output) {
+    Output& made = scratch_.outputs.emplace_back();
+    made.rank = output.sizes.size();
+    for (std::size_t axis = 0; axis < made.rank; ++axis) made.sizes[axis] = value_of(output.sizes[axis]);
+    const std::int64_t bytes = bytes_of(output.dtype, made.shape());
     if (bytes < 0) refuse(WEFT_MISMATCH, "would give a result with too many elements, or of a negative size");
     made.bytes = static_cast<std::size_t>(bytes);
   }
   bool is_output(const PackageSource& source) const { return source.kind == PackageSource::Kind::output; }
-  std::span<const std::int64_t> shape_of(const PackageSource& source) {
-    return is_output(source) ? std::span<const std::int64_t>(outputs_[source.index].sizes)
-                             : passed(source.index).shape();
+  std::span<const std::int64_t> shape_of(const PackageSource& source) const {
+    return is_output(source) ? scratch_.outputs[source.index].shape() : passed(source.index).shape();
   }
-  std::size_t size_of(const PackageSource& source) {
-    return is_output(source) ? outputs_[source.index].bytes : static_cast<std::size_t>(passed(source.index).bytes);
+  std::size_t size_of(const PackageSource& source) const {
+    return is_output(source) ? scratch_.outputs[source.index].bytes : passed(source.index).bytes();
   }
-  void* memory_of_output(std::size_t number, const std::vector<Owned>& given) {
-    if (const std::size_t result = kind_->result_of[number]; result != Kind::none) return given[result]->data;
+  void* memory_of_output(std::size_t number) {
+    if (const std::size_t result = kind_->result_of[number]; result != Kind::none) return scratch_.given[result]->data;
     if (const std::uint32_t leaf = kind_->in_place[number]; leaf != PackageOutput::no_leaf && passed(leaf).first)
       return passed(leaf).first;
-    copies_.push_back(allocate_bytes(outputs_[number].bytes));
-    return copies_.back()->data;
+    return room_of(scratch_.outputs[number].bytes);
   }
-  dlpack::ManagedTensor* exported_of(const PackageSource& source, Storage* storage) {
+  dlpack::ManagedTensor* exported_of(const PackageSource& source, Storage* storage) const {
+    std::int64_t room[max_rank];
     const std::span<const std::int64_t> sizes = shape_of(source);
-    std::int64_t strides[max_rank], expected = 1;
-    for (std::size_t axis = sizes.size(); axis-- > 0;) {
-      strides[axis] = expected;
-      expected *= std::max<std::int64_t>(sizes[axis], 1);
-    }
     const DType dtype = is_output(source) ? kind_->held->outputs[source.index].dtype : passed(source.index).dtype;
-    return export_memory<dlpack::ManagedTensor>(storage, storage->data, dtype, sizes, {strides, sizes.size()});
+    return export_memory<dlpack::ManagedTensor>(storage, storage->data, dtype, sizes, row_major_strides(sizes, room));
   }
   static void copy(void* to, const void* from, std::size_t bytes) {
     if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
   }
 
   const FunctionState& function_;
+  const std::span<const weft_tensor* const> arguments_;
+  Scratch& scratch_;
   const Kind* kind_ = nullptr;
-  std::vector<PassedTensor> tensors_;
-  std::vector<std::int64_t> symbols_;
-  std::vector<Output> outputs_;
-  std::vector<Owned> copies_;
 };
 
 }  // namespace

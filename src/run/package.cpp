@@ -111,6 +111,7 @@ Kind kind_of(const PackageSpecialization& held) {
   kind.held = &held;
   kind.refusal = refusal_of(held);
   kind.is_written.resize(held.arguments.size());
+  kind.tensor_of.resize(held.arguments.size());
   for (const runtime::PackageState& state : held.states) kind.is_written[state.leaf] = true;
   for (std::size_t i = 0; i < held.arguments.size(); ++i) {
     const PackageLeaf& leaf = held.arguments[i];
@@ -121,6 +122,7 @@ Kind kind_of(const PackageSpecialization& held) {
       kind.fixed += concat_text(leaf.name, leaf.defined ? " is" : " is undefined", leaf.frozen ? " frozen" : "",
                                 leaf.weak ? " a number" : "", "\n");
     if (!is_tensor || !leaf.defined) continue;
+    kind.tensor_of[i] = kind.passed.size();
     kind.passed.push_back(i);
     describe(kind.arguments, leaf.name.c_str(), leaf.dtype, leaf.sizes, &held.symbols, kind.is_written[i]);
   }

@@ -26,6 +26,7 @@ struct TensorInfos {
 struct Kind {
   const runtime::PackageSpecialization* held = nullptr;
   std::vector<std::size_t> passed;            // the leaf of each tensor that a call passes
+  std::vector<std::size_t> tensor_of;         // by leaf: which of these it is
   std::vector<bool> is_written;               // by leaf
   std::vector<runtime::PackageSource> given;  // where each tensor that a call gives comes from
   TensorInfos arguments, results;

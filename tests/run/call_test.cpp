@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/count_allocations.hpp"
 #include "tests/needs_compiler.hpp"
 #include "weft/ops.hpp"
 #include "weft/package.hpp"
@@ -242,4 +243,39 @@ TEST_CASE("a function may be closed while other threads call it" * needs(a_compi
   CHECK(weft_function_close(f.handle) == WEFT_OK);
   for (std::thread& thread : threads) thread.join();
   for (const weft_status each : ended) CHECK(each == WEFT_BAD_CALL);
+}
+
+TEST_CASE("a call takes nothing from the heap, from C and from C++" * needs(a_compiler)) {
+  using Ten = std::array<Tensor, 10>;
+  const auto f = compile([](Buffer& calls, const Ten& x) {
+    calls = Buffer(calls.tensor() + 1);
+    Tensor sum = x[0];
+    for (std::size_t i = 1; i < x.size(); ++i) sum = sum + x[i];
+    return std::pair(sum, x[9]);
+  });
+  Buffer calls(zeros({2}));
+  Ten x;
+  for (Tensor& each : x) mark_dynamic(each = ones({4, 3}).eval(), 0);
+  PackageWriter writer;
+  writer.add("f", f, calls, x);
+  const std::string path = std::filesystem::temp_directory_path() / ("weft-run-" + std::to_string(getpid()) + ".weft");
+  writer.write(path);
+  const auto loaded = load_package(path).function<std::pair<Tensor, Tensor>(Buffer&, const Ten&)>("f");
+  std::filesystem::remove(path);
+  CHECK(allocations_of([&] { loaded(calls, x); }) == 0);
+
+  const RunFunction run(writer);
+  Given<float> counted{{0, 0}, {2}}, rows{Floats(12, 1), {4, 3}}, columns{Floats(12, 1), {4, 3}, {1, 4}};
+  weft_tensor tensors[11] = {counted.tensor(), columns.tensor()};
+  std::fill(tensors + 2, tensors + 11, rows.tensor());
+  const weft_tensor* arguments[11];
+  for (std::size_t i = 0; i < 11; ++i) arguments[i] = &tensors[i];
+  int failed = 0;
+  CHECK(allocations_of([&] {
+          weft_managed_tensor* results[2];
+          failed += weft_function_call(run.handle, WEFT_ANY_KIND, arguments, 11, results, 2) != WEFT_OK;
+          for (weft_managed_tensor* each : results) each->deleter(each);
+        }) == 0);
+  CHECK(failed == 0);
+  CHECK(counted.elements == Floats{6, 6});
 }
