@@ -297,8 +297,10 @@ class Choices {
 
 }  // namespace
 
-// The choices do not depend on the budget, and the first one that takes no more than the goal is taken, or else that
-// which takes the least: so a smaller budget never takes more, and no budget more than the graph as it is.
+// The choices do not depend on the budget. They are bisected, as each should take less than the one before: few are
+// planned. The first one that meets the goal is taken, or else that which took the least. One before a choice that
+// meets the goal counts only where it takes no less than that: so a smaller budget never takes more, whatever plans
+// take.
 Graph rematerialize(const Graph& graph, const PassContext& context) {
   if (context.memory_budget >= 1 || held_bytes(graph).most == 0) return graph;
   const auto taken = [&](const Graph& of) {
@@ -313,17 +315,22 @@ Graph rematerialize(const Graph& graph, const PassContext& context) {
     // Once more, where the most is held by what is computed again: a long chain in parts.
     if (goal && base.nodes[held.at].node()->recomputation == 0) break;
     const Choices choices(base, held);
-    for (std::size_t i = 0; i < choices.count(); ++i) {
+    const double most = least;
+    bool is_met = false;
+    std::size_t first = 0, end = choices.count();
+    for (std::size_t i = goal ? end / 2 : 0; first < end; i = first + (end - first) / 2) {
       Graph made = choices.make(i);
       const double bytes = taken(made);
       if (!goal)
         goal = std::min(before, bytes) - (1 - context.memory_budget) * static_cast<double>(choices.cheap_bytes());
-      if (bytes >= least) continue;  // choices come in the order of their time
+      const bool meets = bytes < most && bytes <= about * *goal && (!is_met || bytes >= least);
+      (meets ? end : first) = meets ? i : i + 1;
+      if (!meets && (is_met || bytes >= least)) continue;  // of equal memory the faster
+      is_met |= meets;
       best = std::move(made);
       least = bytes;
-      if (bytes <= about * *goal) return best;
     }
-    if (!goal) break;
+    if (is_met || !goal) break;
     base = best;
   }
   return best;

@@ -4,7 +4,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <map>
 #include <random>
 
 #include "base/fail.hpp"
@@ -112,6 +114,41 @@ TEST_CASE("at a budget of 1 nothing is computed again, and below it what costs l
   verify(made);
   CHECK(held_bytes(made).most < held_bytes(graph).most);
   CHECK(count(made, Op::matmul) <= count(graph, Op::matmul) + 2);  // of layers that are alike
+}
+
+TEST_CASE("no budget takes more than a larger one whatever its plans take, and few are planned") {
+  const Graph graph = parse_graph(layers(40, "256"));
+  const double whole = static_cast<double>(held_bytes(graph).most);
+  int most = 0;
+  for (std::uint32_t seed = 0; seed < 50; ++seed) {
+    CAPTURE(seed);
+    std::map<std::string, std::int64_t> bytes;
+    int plans = 0;
+    PassContext context;
+    context.planned = [&](const Graph& of) {
+      ++plans;
+      const auto [found, is_new] = bytes.try_emplace(structure_text(of));
+      if (is_new) {
+        std::mt19937 random(seed + static_cast<std::uint32_t>(std::hash<std::string>()(found->first)));
+        const double share = std::uniform_real_distribution(0.3, 1.3)(random);
+        found->second =
+            static_cast<std::int64_t>(share * (seed % 2 ? static_cast<double>(held_bytes(of).most) : whole));
+      }
+      return found->second;
+    };
+    std::int64_t before = context.planned(graph);
+    for (double budget = 0.95; budget >= 0; budget -= 0.05) {
+      CAPTURE(budget);
+      context.memory_budget = budget;
+      plans = 0;
+      const Graph made = rematerialize(graph, context);
+      most = std::max(most, plans);
+      const std::int64_t taken = context.planned(made);
+      CHECK(taken <= before);
+      before = taken;
+    }
+  }
+  CHECK(most <= 10);
 }
 
 TEST_CASE("a compiled step under a budget takes less memory, with the same loss and gradients" *
