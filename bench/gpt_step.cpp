@@ -1,7 +1,7 @@
-// gpt_step d128|d384 [first|memory|bf16|f16|time [BUDGET]]: the whole training step of a character GPT with AdamW, in
-// f32 or under autocast, taking turns (support.hpp); with `first` only the seconds of its first call; with `memory` the
-// most bytes that a call holds beside parameters and moments, and how many were planned. BUDGET:
-// CompileOptions::memory_budget.
+// gpt_step d128|d384 [first|memory|bf16|f16|time [BUDGET [O3]]]: the whole training step of a character GPT with AdamW,
+// in f32 or under autocast, taking turns (support.hpp); with `first` only the seconds of its first call; with `memory`
+// the most bytes that a call holds beside parameters and moments, and how many were planned. BUDGET:
+// CompileOptions::memory_budget. O3: at that level.
 #include <cstdlib>
 #include <cstring>
 
@@ -25,6 +25,7 @@ int main(int count, char** arguments) {
   for (const weft::DType type : {weft::DType::bf16, weft::DType::f16})
     if (count > 2 && info(type).name == std::string_view(arguments[2])) how.autocast = type;
   if (count > 3) how.memory_budget = std::strtod(arguments[3], nullptr);
+  if (count > 4 && !std::strcmp(arguments[4], "O3")) how.level = weft::Level::O3;
   auto step = weft::compile([](bench::Gpt& m, weft::optim::AdamW& o, const weft::Tensor& x,
                                const weft::Tensor& y) { return bench::train_gpt(m, o, x, y, weft::DType::f32); },
                             how);

@@ -19,6 +19,7 @@
 #include "passes/orient.hpp"
 #include "passes/regions.hpp"
 #include "passes/rematerialize.hpp"
+#include "pipeline/node_times.hpp"
 #include "pipeline/stages.hpp"
 #include "pipeline/texts.hpp"
 #include "providers/provider.hpp"
@@ -193,6 +194,8 @@ PassContext context_of(Device device, std::span<const Stage> stages, const Pipel
                      &options](const Graph& graph) mutable {
     return planned_bytes(graph, plain.device, after, plain, options);
   };
+  if (options.level == Level::O3 && device.type == Device::Type::cpu)
+    context.measured = [&options](const Graph& graph) { return measured_times(graph, options); };
   return context;
 }
 

@@ -123,8 +123,8 @@ class Costs {
 
 class Partitioner {
  public:
-  Partitioner(const Graph& graph, const ForwardReads& reads)
-      : graph_(graph), costs_(graph), nodes_(graph.nodes.size()) {
+  Partitioner(const Graph& graph, const ForwardReads& reads, std::span<const double> times)
+      : graph_(graph), costs_(graph), times_(times), nodes_(graph.nodes.size()) {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       const Node& node = *graph.nodes[i].node();
       nodes_[i].outputs.resize(node.output_count);
@@ -200,6 +200,7 @@ class Partitioner {
       for (Output& output : entry.outputs) entry.is_candidate |= output.is_wanted |= !output.is_there;
     if (!entry.is_candidate) return;
     entry.work = costs_.of(node(i));
+    if (i < times_.size() && times_[i] >= 0) entry.work.time = times_[i];
     if (entry.is_exact && entry.work.expensive) entry.work.never = true;
     if (entry.work.never) return;
     const bool exact = entry.is_exact || decides(node(i));
@@ -282,6 +283,7 @@ class Partitioner {
 
   const Graph& graph_;
   Costs costs_;
+  std::span<const double> times_;  // read by the constructor alone
   std::vector<Entry> nodes_;
   std::optional<MinimumCut> cuts_;
   std::vector<Again> again_;
@@ -316,14 +318,14 @@ ForwardReads forward_reads(std::span<const Tensor> derivative_outputs,
 }
 
 std::vector<SavedValue> partition(const Graph& forward, const ForwardReads& reads, double budget) {
-  return Partitioner(forward, reads).saved(budget);
+  return Partitioner(forward, reads, {}).saved(budget);
 }
 
 struct Partitions::State {
   Partitioner partitioner;
 };
-Partitions::Partitions(const Graph& forward, const ForwardReads& reads)
-    : state_(new State{Partitioner(forward, reads)}) {}
+Partitions::Partitions(const Graph& forward, const ForwardReads& reads, std::span<const double> times)
+    : state_(new State{Partitioner(forward, reads, times)}) {}
 Partitions::~Partitions() = default;
 std::vector<SavedValue> Partitions::cheap() { return state_->partitioner.cheap(); }
 std::vector<SavedValue> Partitions::at(double weight) { return state_->partitioner.at(weight); }

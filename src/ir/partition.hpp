@@ -33,7 +33,8 @@ std::vector<SavedValue> partition(const Graph& forward, const ForwardReads& read
 // Many choices for one graph, which must live as long as this.
 class Partitions {
  public:
-  Partitions(const Graph& forward, const ForwardReads& reads);
+  // `times`: how long each node takes, as times_of() gives it; it is estimated where one is negative or none is given.
+  Partitions(const Graph& forward, const ForwardReads& reads, std::span<const double> times = {});
   ~Partitions();
   Partitions(const Partitions&) = delete;
   std::vector<SavedValue> cheap();  // of a budget of 1

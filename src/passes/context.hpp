@@ -16,6 +16,8 @@ struct PassContext {
   // Bytes that a call of the graph would take beside arguments and constants, as its memory is planned. Asked only
   // below a budget of 1; without it they are estimated.
   std::function<std::int64_t(const Graph&)> planned = {};
+  // How long nodes take, as ir/partition.hpp reads it. Asked only below a budget of 1; without it, it is estimated.
+  std::function<std::vector<double>(const Graph&)> measured = {};
 
   bool provides(const Node& node) const { return provided && provided(node); }
 };

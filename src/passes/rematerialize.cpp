@@ -224,8 +224,11 @@ namespace {
 class Choices {
  public:
   // `graph` must live as long as this.
-  Choices(const Graph& graph, HeldBytes held)
-      : graph_(graph), halves_(graph, held.at), partitions_(halves_.first, halves_.reads) {
+  Choices(const Graph& graph, HeldBytes held, const PassContext& context)
+      : graph_(graph),
+        halves_(graph, held.at),
+        partitions_(halves_.first, halves_.reads,
+                    context.measured ? context.measured(halves_.first) : std::vector<double>()) {
     if (halves_.reads.values.empty()) return;
     add(0, first_weight, partitions_.cheap());
     cheap_bytes_ = all_[0].bytes;
@@ -314,7 +317,7 @@ Graph rematerialize(const Graph& graph, const PassContext& context) {
     const HeldBytes held = held_bytes(base);
     // Once more, where the most is held by what is computed again: a long chain in parts.
     if (goal && base.nodes[held.at].node()->recomputation == 0) break;
-    const Choices choices(base, held);
+    const Choices choices(base, held, context);
     const double most = least;
     bool is_met = false;
     std::size_t first = 0, end = choices.count();

@@ -10,7 +10,6 @@
 #include "base/fail.hpp"
 #include "base/lazy.hpp"
 #include "base/log.hpp"
-#include "base/storage.hpp"
 #include "providers/sources.hpp"
 
 namespace weft::providers {
@@ -56,32 +55,6 @@ std::string name_of(const Candidate& candidate, std::span<const Offer> offers) {
   return name;
 }
 
-// A block of memory of the operation's size; operands are ones, so that no arithmetic is of numbers that are slow.
-class Memory {
- public:
-  Memory(const PlacedValue& value, bool read) {
-    const std::int64_t elements = elements_of(value);
-    const DType dtype = value.type.dtype;
-    block_ =
-        allocate(Device::cpu(), static_cast<std::size_t>(storage_bytes(dtype, std::max<std::int64_t>(elements, 1))));
-    std::memset(block_->data, 0, block_->bytes);
-    if (!read) return;
-    const auto fill = [&](auto one) { std::fill_n(static_cast<decltype(one)*>(block_->data), elements, one); };
-    if (dtype == DType::f32) fill(1.0F);
-    if (dtype == DType::f64) fill(1.0);
-    if (dtype == DType::bf16) fill(std::uint16_t{0x3f80});
-    if (dtype == DType::f16) fill(std::uint16_t{0x3c00});
-  }
-  Memory(Memory&& from) noexcept : block_(std::exchange(from.block_, nullptr)) {}
-  ~Memory() {
-    if (block_) release(block_);
-  }
-  void* data() const { return block_->data; }
-
- private:
-  Storage* block_;
-};
-
 // One offer, ready to run. Its numbers do not depend on symbols.
 struct Contender {
   runtime::NumberTable numbers;
@@ -107,11 +80,13 @@ std::optional<std::size_t> measure(const Candidate& candidate, std::span<const O
     all[i].step = offers[i].payload->prepare({candidate.device, all[i].numbers, nullptr, entry});
     if (all[i].step->has_workspace()) all[i].workspace.resize(all[i].step->workspace(all[i].numbers.constants()));
   }
-  std::vector<Memory> memory;
+  std::vector<TrialMemory> memory;
   std::vector<void*> pointers;
-  for (const PlacedValue& operand : candidate.operands) memory.emplace_back(operand, true);
-  for (const PlacedValue& result : candidate.results) memory.emplace_back(result, false);
-  for (const Memory& each : memory) pointers.push_back(each.data());
+  for (const PlacedValue& operand : candidate.operands)
+    memory.emplace_back(operand.type.dtype, elements_of(operand), true);
+  for (const PlacedValue& result : candidate.results)
+    memory.emplace_back(result.type.dtype, elements_of(result), false);
+  for (const TrialMemory& each : memory) pointers.push_back(each.data());
   int runs = 1;
   for (Contender& each : all) {
     const double first = each.time(pointers, 1);  // may make what later runs find
@@ -136,6 +111,17 @@ std::optional<std::size_t> measure(const Candidate& candidate, std::span<const O
 }
 
 }  // namespace
+
+TrialMemory::TrialMemory(DType dtype, std::int64_t elements, bool read) {
+  block_ = allocate(Device::cpu(), static_cast<std::size_t>(storage_bytes(dtype, std::max<std::int64_t>(elements, 1))));
+  std::memset(block_->data, 0, block_->bytes);
+  if (!read) return;
+  const auto fill = [&](auto one) { std::fill_n(static_cast<decltype(one)*>(block_->data), elements, one); };
+  if (dtype == DType::f32) fill(1.0F);
+  if (dtype == DType::f64) fill(1.0);
+  if (dtype == DType::bf16) fill(std::uint16_t{0x3f80});
+  if (dtype == DType::f16) fill(std::uint16_t{0x3c00});
+}
 
 std::optional<std::size_t> fastest(const Candidate& candidate, std::span<const Offer> offers) {
   if (candidate.device.type != Device::Type::cpu) return std::nullopt;

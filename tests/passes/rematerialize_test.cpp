@@ -116,6 +116,49 @@ TEST_CASE("at a budget of 1 nothing is computed again, and below it what costs l
   CHECK(count(made, Op::matmul) <= count(graph, Op::matmul) + 2);  // of layers that are alike
 }
 
+TEST_CASE("what is computed again is what a table of measured times says is cheap") {
+  // Products, and waves of a result, all of which are read at the end.
+  constexpr int pairs = 20;
+  const std::string type = " f32[64,64] = ";
+  std::string text;
+  int next = 0;
+  const auto add = [&](const std::string& what) {
+    text += concat_text("%", next, type, what, "\n");
+    return next++;
+  };
+  for (int i = 0; i < 2 * pairs; ++i) add(concat_text("input(", i, ")"));
+  const int result = add("matmul(%0, %0)");
+  std::vector<int> late;
+  for (int i = 0; i < pairs; ++i) {
+    late.push_back(add(concat_text("matmul(%", i, ", %", i + pairs, ")")));
+    const int angle = add(concat_text("mul(%", result, ", %", i, ")"));
+    late.push_back(add(concat_text("sin(%", angle, ")")));
+  }
+  int y = 0;
+  for (const int value : late) y = add(concat_text("matmul(%", y, ", %", value, ")"));
+  const Graph graph = parse_graph(text + concat_text("return %", y, " %", result, "\n"));
+  const auto again = [&](const Graph& made, Op op) {
+    return std::ranges::count_if(
+        made.nodes, [&](const Tensor& value) { return value.node()->op == op && value.node()->recomputation != 0; });
+  };
+  for (const Op cheap : {Op::matmul, Op::sin}) {
+    CAPTURE(info(cheap).name);
+    const Op expensive = cheap == Op::sin ? Op::matmul : Op::sin;
+    PassContext context;
+    context.memory_budget = 0.5;
+    context.measured = [&](const Graph& of) {
+      std::vector<double> times;
+      for (const Tensor& value : of.nodes)
+        times.push_back(value.node()->op == cheap ? 1e3 : value.node()->op == expensive ? 1e9 : -1);
+      return times;
+    };
+    const Graph made = rematerialize(graph, context);
+    verify(made);
+    CHECK(again(made, cheap) >= pairs);
+    CHECK(again(made, expensive) == 0);
+  }
+}
+
 TEST_CASE("no budget takes more than a larger one whatever its plans take, and few are planned") {
   const Graph graph = parse_graph(layers(40, "256"));
   const double whole = static_cast<double>(held_bytes(graph).most);
