@@ -24,3 +24,8 @@ weft_find_libraries(${kind} minizip png jpeg)
 if(NOT TARGET weft::minizip)
   message(FATAL_ERROR "minizip's library is not installed")
 endif()
+# ONNX: the schema of its files, and the library that reads and writes them. Where one is not installed there is no
+# weft::onnx.
+find_path(WEFT_ONNX_SCHEMA_FOLDER onnx/onnx.proto)
+find_program(WEFT_PROTOC protoc)
+weft_find_libraries(${kind} protobuf_lite)

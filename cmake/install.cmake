@@ -15,6 +15,14 @@ else()
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/include/weft_run.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT weft FILE weft-targets.cmake NAMESPACE weft:: DESTINATION ${package_folder})
+# The component onnx, whose library a program that does not ask for it need not have.
+set(WEFT_COMPONENTS)
+if(TARGET weft_onnx)
+  set(WEFT_COMPONENTS onnx)
+  install(TARGETS weft_onnx EXPORT weft-onnx)
+  install(EXPORT weft-onnx FILE weft-onnx-targets.cmake NAMESPACE weft:: DESTINATION ${package_folder})
+  export(EXPORT weft-onnx FILE ${PROJECT_BINARY_DIR}/weft-onnx-targets.cmake NAMESPACE weft::)
+endif()
 export(EXPORT weft FILE ${PROJECT_BINARY_DIR}/weft-targets.cmake NAMESPACE weft::)
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/weft-config.cmake.in

@@ -1,9 +1,10 @@
-# weft_find_libraries(ARCHIVES|SHARED name...): the imported targets weft::minizip, weft::png and weft::jpeg, of libraries
-# that have no package file on every system; each where it is installed. The build uses this file, and weft-config.cmake,
+# weft_find_libraries(ARCHIVES|SHARED name...): the imported targets weft::minizip, weft::png, weft::jpeg and
+# weft::protobuf_lite, of libraries that have no package file on every system; each where it is installed. The build uses this file, and weft-config.cmake,
 # beside which it is installed: a static weft asks its program's link for the same.
 set(WEFT_FILES_minizip minizip)
 set(WEFT_FILES_png png16)
 set(WEFT_FILES_jpeg turbojpeg)
+set(WEFT_FILES_protobuf_lite protobuf-lite)
 
 function(weft_find_libraries kind)
   foreach(name IN LISTS ARGN)

@@ -1,0 +1,51 @@
+// ONNX: models that other programs made, as functions over tensors (docs/onnx.md). The component weft::onnx of CMake:
+// find_package(weft COMPONENTS onnx).
+//   onnx::Model model = onnx::load("resnet50.onnx");
+//   auto infer = compile([](const onnx::Model& m, const std::vector<Tensor>& x) { return m(x); });
+//   Tensor logits = infer(model, {images})[0];
+// In: a file, or its bytes, of operator sets 13 to 23. Out: a model, of which the floating initializers are parameters
+// by their names: it is compiled, differentiated, saved and packaged as any other.
+#pragma once
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "weft/members.hpp"
+#include "weft/tensor.hpp"
+
+namespace weft::onnx {
+
+// A model of a file. Copies share their tensors, as those of other models do.
+struct Model {
+  // The graph's outputs for its inputs, both in the order of the file. Recorded operation by operation, so that a
+  // compiled function can call it; the number of a node in the file is the line of its operations. Sizes that the graph
+  // computes from shapes stay sizes, symbolic ones too (mark_dynamic). Throws Error where inputs do not fit the file's
+  // types, and what the operations throw.
+  std::vector<Tensor> operator()(const std::vector<Tensor>& inputs) const;
+
+  std::map<std::string, Param> parameters;  // floating initializers that have axes, but for sizes, scales and the like
+  std::map<std::string, Buffer> buffers;    // running statistics, and initializers of more than 4096 integers
+  std::uint64_t graph = 0;                  // which graph it is: a digest of the file without the numbers above
+  WEFT_MEMBERS(parameters, buffers, graph)
+};
+
+struct Port {        // an input or an output of a model
+  std::string name;  // in the file
+  std::string type;  // "f32[batch,3,224,224]": sizes, names of sizes, ? where the file does not say
+};
+std::vector<Port> inputs(const Model& model);   // what operator() takes, in order
+std::vector<Port> outputs(const Model& model);  // what operator() gives, in order
+
+// A model of a file, or of its bytes; tensors in other files are read from the folder of the file alone. The graph
+// stays known to the process until it ends. Throws Error that names the file: where it can't be read or is damaged;
+// where an operation is unknown (all such operations are named), or of an operator set beyond 23; where a node reads
+// what no earlier one gives; where a tensor is not as large as its sizes say, or of a type that Weft has not; where the
+// place of a tensor is outside of the folder.
+Model load(const std::string& path, Loc loc = Loc::current());
+Model load(std::span<const std::byte> bytes, Loc loc = Loc::current());
+
+// Names of the operations of ONNX's default domain that load() takes, in alphabetical order.
+std::vector<std::string> operations();
+
+}  // namespace weft::onnx

@@ -1,0 +1,92 @@
+// A model as its file has it: plain structs, which loading and saving are written against. What knows protobuf is
+// file.cpp alone.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/file.hpp"
+#include "weft/dtype.hpp"
+#include "weft/error.hpp"
+
+namespace weft::onnx {
+
+struct GraphData;
+
+// Element types by their numbers in the file. A dtype has one; those without a dtype are named in errors.
+int element_type(DType dtype);
+bool has_dtype(int element_type);
+DType dtype_of_element(int element_type);  // of one that has a dtype
+const char* element_name(int element_type);
+
+struct TensorData {
+  std::string name = {};
+  int type = 0;
+  std::vector<std::int64_t> sizes = {};
+  std::string bytes = {};               // elements, row-major, little-endian; of an element type that has a dtype
+  std::vector<std::string> texts = {};  // the elements of a tensor of strings
+  // Where the elements lie in another file, as the file says it and as it was found: `bytes` is empty then.
+  std::vector<std::pair<std::string, std::string>> place = {};
+  std::shared_ptr<const io::MappedFile> file = {};
+  std::uint64_t offset = 0, length = 0;
+  std::int64_t count() const;
+  std::span<const std::uint8_t> elements() const;
+};
+
+struct AttributeData {
+  enum class Kind : std::uint8_t { number, integer, text, tensor, graph, numbers, integers, texts, other };
+  std::string name = {};
+  Kind kind = Kind::other;
+  double number = 0;
+  std::int64_t integer = 0;
+  std::string text = {};
+  std::shared_ptr<TensorData> tensor = {};
+  std::shared_ptr<GraphData> graph = {};
+  std::vector<double> numbers = {};
+  std::vector<std::int64_t> integers = {};
+  std::vector<std::string> texts = {};
+};
+
+struct NodeData {
+  std::string name = {}, operation = {}, domain = {};
+  std::vector<std::string> inputs = {}, outputs = {};  // an empty name: left out
+  std::vector<AttributeData> attributes = {};
+  const AttributeData* find(std::string_view name) const;
+};
+
+struct AxisData {
+  std::int64_t size = -1;  // -1: not known
+  std::string name = {};   // of a size that is not known
+};
+struct ValueData {
+  std::string name = {};
+  int type = 0;            // 0: no tensor
+  bool has_sizes = false;  // else its rank is not known
+  std::vector<AxisData> axes = {};
+};
+
+struct GraphData {
+  std::string name = {};
+  std::vector<NodeData> nodes = {};
+  std::vector<TensorData> initializers = {};
+  std::vector<ValueData> inputs = {}, outputs = {};
+};
+
+struct ModelData {
+  std::int64_t ir_version = 0;
+  std::map<std::string, std::int64_t> operator_sets = {};  // by domain; "" is the default one
+  std::string producer = {};
+  GraphData graph = {};
+};
+
+// Throws Error that begins with `file` where the bytes are no model. Other files are read from `folder`; empty: none
+// is.
+ModelData parse_model(std::span<const std::uint8_t> bytes, const std::string& file, const std::string& folder, Loc loc);
+std::string serialize_model(const ModelData& model);
+// One tensor in a file of its own, as the tests of the onnx package have them.
+TensorData parse_tensor(std::span<const std::uint8_t> bytes, const std::string& file, Loc loc);
+
+}  // namespace weft::onnx

@@ -1,0 +1,246 @@
+// The arithmetic of shapes: operators over few integers that are known on the host, symbolic ones among them.
+#include <algorithm>
+#include <array>
+
+#include "onnx/call.hpp"
+#include "record/record.hpp"
+
+namespace weft::onnx {
+namespace {
+
+using Sizes64 = std::vector<std::int64_t>;
+
+std::int64_t count_of(const Sizes64& sizes) {
+  std::int64_t count = 1;
+  for (std::int64_t size : sizes) count *= size;
+  return count;
+}
+// The place of element i of a shape in a row-major value that broadcasts to it.
+std::size_t place_in(const Sizes64& sizes, const Sizes64& to, std::int64_t i) {
+  std::int64_t place = 0, step = 1;
+  for (std::size_t back = 1; back <= to.size(); ++back) {
+    const std::int64_t size = to[to.size() - back], at = i % size;
+    i /= size;
+    if (back > sizes.size()) continue;
+    const std::int64_t own = sizes[sizes.size() - back];
+    place += own == 1 ? 0 : at * step;
+    step *= own;
+  }
+  return static_cast<std::size_t>(place);
+}
+bool broadcast_to(Sizes64& sizes, const Sizes64& other) {
+  if (other.size() > sizes.size()) sizes.insert(sizes.begin(), other.size() - sizes.size(), 1);
+  for (std::size_t back = 1; back <= other.size(); ++back) {
+    std::int64_t& size = sizes[sizes.size() - back];
+    const std::int64_t own = other[other.size() - back];
+    if (size != own && size != 1 && own != 1) return false;
+    if (size == 1) size = own;
+  }
+  return true;
+}
+
+template <class F>
+std::optional<KnownElements> elementwise(Call& call, DType dtype, F f) {
+  Sizes64 sizes;
+  for (std::size_t i = 0; i < call.count(); ++i)
+    if (!broadcast_to(sizes, call.value(i).host()->sizes)) return {};
+  KnownElements made{dtype, sizes};
+  const std::int64_t count = count_of(sizes);
+  if (count > most_known_elements) return {};
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::vector<Dim> operands;
+    for (std::size_t input = 0; input < call.count(); ++input) {
+      const KnownElements& from = *call.value(input).host();
+      operands.push_back(from.integers[place_in(from.sizes, sizes, i)]);
+    }
+    made.integers.push_back(f(operands));
+  }
+  return made;
+}
+// Cut towards 0, as integers are divided in C.
+Dim quotient(Dim a, Dim b) {
+  if (!a.is_constant() || !b.is_constant()) return a / b;
+  return b.constant() == 0 ? Dim(0) : Dim(a.constant() / b.constant());
+}
+
+using Result = std::optional<KnownElements>;
+Result of_shape(const KnownElements& from, Sizes64 sizes) {
+  KnownElements made = from;
+  made.sizes = std::move(sizes);
+  return made;
+}
+
+struct HostRow {
+  std::string_view name;
+  Result (*run)(Call& call);
+};
+DType first_dtype(Call& call) { return call.value(0).dtype(); }
+const KnownElements& first(Call& call) { return *call.value(0).host(); }
+
+constexpr HostRow host_rows[] = {
+    {"Add", [](Call& c) { return elementwise(c, first_dtype(c), [](auto& o) { return o[0] + o[1]; }); }},
+    {"Sub", [](Call& c) { return elementwise(c, first_dtype(c), [](auto& o) { return o[0] - o[1]; }); }},
+    {"Mul", [](Call& c) { return elementwise(c, first_dtype(c), [](auto& o) { return o[0] * o[1]; }); }},
+    {"Div", [](Call& c) { return elementwise(c, first_dtype(c), [](auto& o) { return quotient(o[0], o[1]); }); }},
+    {"Neg", [](Call& c) { return elementwise(c, first_dtype(c), [](auto& o) { return -o[0]; }); }},
+    {"Identity", [](Call& c) -> Result { return first(c); }},
+    {"Min",
+     [](Call& c) { return elementwise(c, first_dtype(c), [](auto& o) { return *std::ranges::min_element(o); }); }},
+    {"Max",
+     [](Call& c) { return elementwise(c, first_dtype(c), [](auto& o) { return *std::ranges::max_element(o); }); }},
+    {"Equal", [](Call& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] == o[1]}); }); }},
+    {"Less", [](Call& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] < o[1]}); }); }},
+    {"Greater", [](Call& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] > o[1]}); }); }},
+    {"LessOrEqual",
+     [](Call& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] <= o[1]}); }); }},
+    {"GreaterOrEqual",
+     [](Call& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] >= o[1]}); }); }},
+    {"Not", [](Call& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] == Dim(0)}); }); }},
+    {"And",
+     [](Call& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] * o[1] == Dim(1)}); }); }},
+    {"Where",
+     [](Call& c) { return elementwise(c, c.value(1).dtype(), [](auto& o) { return o[0] == Dim(0) ? o[2] : o[1]; }); }},
+    {"Cast",
+     [](Call& c) -> Result {
+       const auto to = static_cast<int>(c.integer("to", 0));
+       if (!has_dtype(to)) return {};
+       const DType dtype = dtype_of_element(to);
+       if (!is_integer(dtype) ||
+           (first(c).symbolic() ? dtype != DType::i64 && dtype != DType::i32 : dtype != DType::i64))
+         return {};
+       KnownElements made = first(c);
+       made.dtype = dtype;
+       return made;
+     }},
+    {"Unsqueeze",
+     [](Call& c) -> Result {
+       auto axes = c.integers("axes", 1);
+       Sizes64 sizes = first(c).sizes;
+       const int rank = static_cast<int>(sizes.size() + axes.value().size());
+       for (std::int64_t& each : *axes) each = c.checked_axis(each, rank);
+       std::ranges::sort(*axes);
+       for (std::int64_t each : *axes) {
+         if (static_cast<std::size_t>(each) > sizes.size()) return {};
+         sizes.insert(sizes.begin() + each, 1);
+       }
+       return of_shape(first(c), std::move(sizes));
+     }},
+    {"Squeeze",
+     [](Call& c) -> Result {
+       const auto axes = c.integers("axes", 1);
+       const KnownElements& from = first(c);
+       Sizes64 sizes;
+       for (std::size_t axis = 0; axis < from.sizes.size(); ++axis) {
+         bool goes = !axes && from.sizes[axis] == 1;
+         for (std::int64_t each : axes.value_or(Sizes64()))
+           goes = goes || c.checked_axis(each, static_cast<int>(from.sizes.size())) == static_cast<int>(axis);
+         if (goes && from.sizes[axis] != 1) return {};
+         if (!goes) sizes.push_back(from.sizes[axis]);
+       }
+       return of_shape(from, std::move(sizes));
+     }},
+    {"Reshape",
+     [](Call& c) -> Result {
+       const auto count = static_cast<std::int64_t>(first(c).count());
+       Sizes64 sizes = c.integers(1);
+       if (sizes.size() == 1 && sizes[0] == -1) sizes = {count};
+       if (std::ranges::any_of(sizes, [](std::int64_t each) { return each <= 0; }) || count_of(sizes) != count)
+         return {};
+       return of_shape(first(c), std::move(sizes));
+     }},
+    {"Concat",
+     [](Call& c) -> Result {
+       KnownElements made{first_dtype(c), {0}};
+       for (std::size_t i = 0; i < c.count(); ++i) {
+         const KnownElements& from = *c.value(i).host();
+         if (from.sizes.size() != 1 || from.dtype != made.dtype) return {};
+         made.integers.insert(made.integers.end(), from.integers.begin(), from.integers.end());
+       }
+       made.sizes[0] = static_cast<std::int64_t>(made.integers.size());
+       return made;
+     }},
+    {"Gather",
+     [](Call& c) -> Result {
+       const KnownElements &from = first(c), &places = *c.value(1).host();
+       if (from.sizes.size() != 1 || places.symbolic()) return {};
+       KnownElements made{from.dtype, places.sizes};
+       for (Dim each : places.integers) {
+         const std::int64_t at = each.constant() < 0 ? each.constant() + from.sizes[0] : each.constant();
+         if (at < 0 || at >= from.sizes[0]) c.refuse("the place ", each, " is not one of ", from.sizes[0], " elements");
+         made.integers.push_back(from.integers[static_cast<std::size_t>(at)]);
+       }
+       return made;
+     }},
+    {"Slice",
+     [](Call& c) -> Result {
+       const KnownElements& from = first(c);
+       if (from.sizes.size() != 1 || c.count() < 3) return {};
+       const std::int64_t size = from.sizes[0], step = c.has(std::size_t{4}) ? c.integer_at(4) : 1;
+       std::int64_t start = c.integer_at(1), stop = c.integer_at(2);
+       if (step == 0) return {};
+       const auto within = [&](std::int64_t at) {
+         if (at < 0) at = std::max(at, -size - 1) + size;
+         return step > 0 ? std::clamp<std::int64_t>(at, 0, size) : std::clamp<std::int64_t>(at, -1, size - 1);
+       };
+       start = within(start), stop = within(stop);
+       KnownElements made{from.dtype, {0}};
+       for (std::int64_t at = start; step > 0 ? at < stop : at > stop; at += step)
+         made.integers.push_back(from.integers[static_cast<std::size_t>(at)]);
+       made.sizes[0] = static_cast<std::int64_t>(made.integers.size());
+       return made;
+     }},
+    {"ReduceProd",
+     [](Call& c) -> Result {
+       if (first(c).sizes.size() != 1) return {};
+       KnownElements made{first_dtype(c), c.integer("keepdims", 1) ? Sizes64{1} : Sizes64{}, {Dim(1)}};
+       for (Dim each : first(c).integers) made.integers[0] *= each;
+       return made;
+     }},
+    {"ReduceSum",
+     [](Call& c) -> Result {
+       if (first(c).sizes.size() != 1 || c.integer("noop_with_empty_axes", 0)) return {};
+       KnownElements made{first_dtype(c), c.integer("keepdims", 1) ? Sizes64{1} : Sizes64{}, {Dim(0)}};
+       for (Dim each : first(c).integers) made.integers[0] += each;
+       return made;
+     }},
+};
+
+}  // namespace
+
+bool run_on_host(Call& call) {
+  if (call.count() == 0) return false;
+  for (std::size_t i = 0; i < call.count(); ++i) {
+    const KnownElements* const host = call.has(i) ? call.value(i).host() : nullptr;
+    if (!host || is_floating(host->dtype)) return false;
+  }
+  for (const HostRow& row : host_rows)
+    if (row.name == call.node().operation) {
+      std::optional<KnownElements> made = row.run(call);
+      if (made) call.give(std::move(*made));
+      return made.has_value();
+    }
+  return false;
+}
+
+bool fold(Call& call, const OperatorRow& row) {
+  if (!recorder().trace() || call.count() == 0 || (row.flags & not_folded)) return false;
+  for (std::size_t i = 0; i < call.count(); ++i) {
+    const KnownElements* const host = call.has(i) ? call.value(i).host() : nullptr;
+    if (call.has(i) && (!host || host->symbolic())) return false;
+  }
+  std::vector<Value> results;
+  {
+    const OutsideTraces outside;
+    const Operation operation(row.name.data(), call.loc());
+    row.run(call);
+    for (Value& each : call.take()) {
+      if (!each.host() && static_cast<std::int64_t>(each.shape().element_count()) > most_known_elements) return false;
+      results.push_back(each.host() ? std::move(each)
+                                    : Value(read_elements(each.tensor(call.device(), call.loc()), call.loc())));
+    }
+  }
+  for (Value& each : results) call.give(std::move(each));
+  return true;
+}
+
+}  // namespace weft::onnx

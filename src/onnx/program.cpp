@@ -1,0 +1,253 @@
+#include "onnx/program.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+
+#include "base/hash.hpp"
+#include "record/evaluate.hpp"
+#include "record/record.hpp"
+
+namespace weft::onnx {
+namespace {
+
+// Programs by the numbers of their models. They stay until the process ends: compiled functions name them in guards.
+struct Programs {
+  std::mutex mutex;
+  std::map<std::uint64_t, std::unique_ptr<const Program>> all;
+};
+Programs& programs() {
+  static Programs* const made = new Programs;
+  return *made;
+}
+
+// Finds the operators of a graph and of those inside, and what is wrong with them.
+struct Linker {
+  Program& program;
+  Loc loc;
+  std::set<std::string> unknown = {};
+  std::set<std::string> on_host = {}, state = {};  // names of values
+
+  template <class... Parts>
+  [[noreturn]] void refuse(const Parts&... parts) const {
+    fail("onnx::load", loc, program.file, ": ", parts...);
+  }
+
+  void link(const GraphData& graph, std::set<std::string> known) {
+    for (const TensorData& each : graph.initializers) known.insert(each.name);
+    for (const ValueData& each : graph.inputs) known.insert(each.name);
+    for (const NodeData& node : graph.nodes) {
+      const OperatorRow* const row = node.domain.empty() ? find_operator(node.operation, program.version) : nullptr;
+      if (!row) unknown.insert(node.domain.empty() ? node.operation : node.domain + "." + node.operation);
+      program.operators[&node] = row;
+      for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+        const std::string& name = node.inputs[i];
+        if (name.empty()) continue;
+        if (!known.contains(name))
+          refuse("node ", node.name, " (", node.operation, ") reads ", name,
+                 ", which no input and no earlier node gives: the graph has a cycle, or is not in order");
+        if (row && i < 32 && row->host >> i & 1) on_host.insert(name);
+        if (row && i < 32 && row->state >> i & 1) state.insert(name);
+      }
+      for (const AttributeData& each : node.attributes)
+        if (each.graph) link(*each.graph, known);
+      for (const std::string& name : node.outputs)
+        if (!name.empty() && !known.insert(name).second) refuse("the name ", name, " is given twice");
+    }
+    for (const ValueData& each : graph.outputs)
+      if (!known.contains(each.name)) refuse("nothing gives the output ", each.name);
+  }
+};
+
+std::string type_text(const ValueData& value) {
+  std::string text = element_name(value.type);
+  if (!value.has_sizes) return text;
+  text += '[';
+  for (const AxisData& axis : value.axes) {
+    if (text.back() != '[') text += ',';
+    text += axis.size >= 0 ? std::to_string(axis.size) : axis.name.empty() ? "?" : axis.name;
+  }
+  return text + ']';
+}
+
+Tensor tensor_of(TensorData& data, Loc loc) {
+  Type type{dtype_of_element(data.type), false, Device::cpu(), {}};
+  for (std::int64_t size : data.sizes) type.shape.push_back(size);
+  if (data.file) return io::tensor_over(data.file, data.elements().data(), type, loc);
+  return detail::copy_in(data.bytes.data(), type.dtype, type.shape, static_cast<std::size_t>(data.count()),
+                         detail::HostData::from_span, loc);
+}
+
+void check_input(const ValueData& wanted, const Tensor& given, std::size_t i, Loc loc) {
+  if (!given.defined()) fail("onnx::Model", loc, "input ", i, " (", wanted.name, ") is undefined");
+  const Shape shape = given.shape(loc);
+  bool fits = wanted.type == element_type(given.dtype(loc)) &&
+              (!wanted.has_sizes || wanted.axes.size() == static_cast<std::size_t>(shape.rank()));
+  for (int axis = 0; fits && wanted.has_sizes && axis < shape.rank(); ++axis) {
+    const std::int64_t size = wanted.axes[static_cast<std::size_t>(axis)].size;
+    fits = size < 0 || shape[axis] == Dim(size);
+  }
+  if (!fits)
+    fail("onnx::Model", loc, "input ", i, " (", wanted.name, ") must be ", type_text(wanted), ", and is ",
+         to_string(type_of(given)));
+}
+
+}  // namespace
+
+Model make_model(ModelData data, const std::string& file, Loc loc) {
+  auto made = std::make_unique<Program>();
+  made->file = file;
+  made->model = std::move(data);
+  GraphData& graph = made->model.graph;
+  const auto set = made->model.operator_sets.find("");
+  made->version = set == made->model.operator_sets.end() ? 0 : set->second;
+  Linker linker{*made, loc};
+  if (made->version < 7 || made->version > latest)
+    linker.refuse("it is of operator set ", made->version, ", and those from 7 to ", latest, " are read");
+  linker.link(graph, {});
+  if (!linker.unknown.empty()) {
+    std::string names;
+    for (const std::string& each : linker.unknown) names += (names.empty() ? "" : ", ") + each;
+    linker.refuse("it has operations that are not known in operator set ", made->version, ": ", names);
+  }
+
+  Model model;
+  for (TensorData& each : graph.initializers) {
+    if (each.name.empty()) linker.refuse("an initializer has no name");
+    if (each.sizes.size() > static_cast<std::size_t>(max_rank))
+      linker.refuse("tensor ", each.name, " has ", each.sizes.size(), " axes, and a tensor has at most ", max_rank);
+    if (!has_dtype(each.type))
+      linker.refuse("tensor ", each.name, " is of ", element_name(each.type), ", which is no dtype");
+    const bool floats = is_floating(dtype_of_element(each.type)), few = each.count() <= most_known_elements;
+    const bool is_state = linker.state.contains(each.name);
+    if (is_state || (floats ? !each.sizes.empty() && !linker.on_host.contains(each.name) : !few)) {
+      const Tensor tensor = tensor_of(each, loc);
+      if (floats && !is_state)
+        model.parameters.emplace(each.name, Param(tensor));
+      else
+        model.buffers.emplace(each.name, Buffer(tensor));
+      each.bytes = {};
+      each.file = {};
+    } else if (few) {
+      made->constants.emplace(each.name, known_elements(each));
+    } else {
+      made->tensors.emplace(each.name, &each);
+    }
+  }
+  std::set<std::string> given;
+  for (const TensorData& each : graph.initializers) given.insert(each.name);
+  for (const ValueData& each : graph.inputs)
+    if (!given.contains(each.name)) made->inputs.push_back(&each);
+
+  model.graph = digest(serialize_model(made->model)).low | 1;
+  Programs& all = programs();
+  const std::lock_guard lock(all.mutex);
+  all.all.emplace(model.graph, std::move(made));
+  return model;
+}
+
+const Program& program_of(const Model& model, const char* operation, Loc loc) {
+  Programs& all = programs();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.all.find(model.graph);
+  if (found == all.all.end())
+    fail(operation, loc,
+         model.graph ? "no file of this graph was loaded in this process" : "of a model that was not loaded");
+  return *found->second;
+}
+
+std::vector<Value> run_graph(const Program& program, const GraphData& graph, Scope& scope, Device device) {
+  std::uint32_t number = 0;
+  if (&graph != &program.model.graph)
+    for (const TensorData& each : graph.initializers)
+      scope.set(each.name, each.count() <= most_known_elements
+                               ? Value(known_elements(each))
+                               : Value(constant_of(each, device, Loc{program.file.c_str(), 0})));
+  for (const NodeData& node : graph.nodes) {
+    const Loc loc{program.file.c_str(), ++number};
+    const OperatorRow& row = *program.operators.at(&node);
+    const Operation operation(row.name.data(), loc);
+    std::vector<Value> inputs;
+    for (const std::string& name : node.inputs) {
+      const Value* const found = name.empty() ? nullptr : scope.find(name);
+      inputs.push_back(found ? *found : Value());
+    }
+    Call call(program, node, program.version, std::move(inputs), scope, device, loc);
+    if (!run_on_host(call) && !fold(call, row)) row.run(call);
+    std::vector<Value> outputs = call.take();
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i].empty()) continue;
+      if (i >= outputs.size()) call.refuse("output ", i, " is not computed");
+      scope.set(node.outputs[i], std::move(outputs[i]));
+    }
+  }
+  std::vector<Value> results;
+  for (const ValueData& each : graph.outputs) {
+    const Value* const found = scope.find(each.name);
+    WEFT_CHECK(found, "an output that nothing gives");
+    results.push_back(*found);
+  }
+  return results;
+}
+
+std::vector<Tensor> Model::operator()(const std::vector<Tensor>& inputs) const {
+  const Program& program = program_of(*this, "onnx::Model", outermost({}));
+  const Loc loc{program.file.c_str(), 0};
+  if (inputs.size() != program.inputs.size())
+    fail("onnx::Model", loc, "the model takes ",
+         counted(static_cast<std::int64_t>(program.inputs.size()), "input", "inputs"), ", and gets ", inputs.size());
+  Device device = Device::cpu();
+  if (!parameters.empty()) device = parameters.begin()->second->device(loc);
+  Scope scope;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    check_input(*program.inputs[i], inputs[i], i, loc);
+    if (i == 0) device = inputs[0].device(loc);
+    scope.set(program.inputs[i]->name, inputs[i]);
+  }
+  for (const auto& [name, value] : parameters) scope.set(name, value.tensor());
+  for (const auto& [name, value] : buffers) scope.set(name, value.tensor());
+  for (const auto& [name, value] : program.constants) scope.set(name, value);
+  for (const auto& [name, data] : program.tensors) scope.set(name, constant_of(*data, device, loc));
+  std::vector<Tensor> results;
+  for (Value& each : run_graph(program, program.model.graph, scope, device))
+    results.push_back(each.tensor(device, loc));
+  return results;
+}
+
+std::vector<Port> inputs(const Model& model) {
+  std::vector<Port> all;
+  for (const ValueData* each : program_of(model, "onnx::inputs", {}).inputs)
+    all.push_back({each->name, type_text(*each)});
+  return all;
+}
+std::vector<Port> outputs(const Model& model) {
+  std::vector<Port> all;
+  for (const ValueData& each : program_of(model, "onnx::outputs", {}).model.graph.outputs)
+    all.push_back({each.name, type_text(each)});
+  return all;
+}
+
+Model load(const std::string& path, Loc loc) {
+  const auto file = io::MappedFile::open("onnx::load", path.c_str(), loc);
+  const std::string name = path.substr(path.find_last_of('/') + 1);
+  return make_model(parse_model(file->bytes(), name, io::folder_of(path), loc), name, loc);
+}
+Model load(std::span<const std::byte> bytes, Loc loc) {
+  const std::span elements(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+  return make_model(parse_model(elements, "model.onnx", "", loc), "model.onnx", loc);
+}
+
+const OperatorRow* find_operator(std::string_view name, std::int64_t version) {
+  for (const auto rows : {basic_operators(), shape_operators(), layer_operators()})
+    for (const OperatorRow& row : rows)
+      if (row.name == name && row.since <= version && version <= row.until) return &row;
+  return nullptr;
+}
+std::vector<std::string> operations() {
+  std::set<std::string> names;
+  for (const auto rows : {basic_operators(), shape_operators(), layer_operators()})
+    for (const OperatorRow& row : rows) names.emplace(row.name);
+  return {names.begin(), names.end()};
+}
+
+}  // namespace weft::onnx

@@ -1,0 +1,27 @@
+// What a loaded model runs: its graph, the operators of its nodes, and what is neither a parameter nor a buffer.
+#pragma once
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "onnx/call.hpp"
+#include "weft/onnx.hpp"
+
+namespace weft::onnx {
+
+struct Program {
+  std::string file;  // its name, for messages
+  ModelData model;   // without the elements of parameters and buffers
+  std::int64_t version = 0;
+  std::unordered_map<const NodeData*, const OperatorRow*> operators;
+  std::map<std::string, Value> constants;            // small initializers
+  std::map<std::string, const TensorData*> tensors;  // other initializers that are no parameters
+  std::vector<const ValueData*> inputs;              // those that are no initializers
+};
+
+// Checks the graph and finds its operators. Takes parameters and buffers out of it.
+Model make_model(ModelData data, const std::string& file, Loc loc);
+const Program& program_of(const Model& model, const char* operation, Loc loc);
+std::vector<Value> run_graph(const Program& program, const GraphData& graph, Scope& scope, Device device);
+
+}  // namespace weft::onnx
