@@ -69,6 +69,11 @@ std::vector<std::uint8_t> Parameters::named(const char* pattern) const {
   return result;
 }
 
+bool is_still_zero(const Tensor& number) {
+  const Node& node = *number.node();
+  return node.op == Op::input || (node.op == Op::data && node.trace == 0 && number.item<double>() == 0);
+}
+
 ParameterGroups groups_of(const char* optimizer, const Parameters& parameters, Groups groups, Loc loc) {
   const Operation call(optimizer, loc);
   return ParameterGroups(parameters, groups, loc);

@@ -7,9 +7,9 @@ namespace weft::optim {
 
 SGD::SGD(const detail::Parameters& parameters, const SgdOptions& options, Groups groups, Loc loc)
     : lr(options.lr),
-      momentum(options.momentum),
       weight_decay(options.weight_decay),
       dampening(options.dampening),
+      momentum(options.momentum),
       groups(detail::groups_of("SGD", parameters, groups, loc)),
       maximize(options.maximize),
       nesterov_(options.nesterov),

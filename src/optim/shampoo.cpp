@@ -30,8 +30,8 @@ Tensor powered(const Tensor& matrix, double power, double least) {
 
 Shampoo::Shampoo(const Parameters& parameters, const ShampooOptions& options, Groups groups, Loc loc)
     : lr(options.lr),
-      momentum(options.momentum),
       weight_decay(options.weight_decay),
+      momentum(options.momentum),
       groups(detail::groups_of("Shampoo", parameters, groups, loc)),
       maximize(options.maximize),
       eps_(options.eps),

@@ -53,9 +53,9 @@ class PerParameter {
   Tensor values_;
 };
 
-// Throws the user's error where the momentum is not 0, which a compiled step knows when it is called: of an optimizer
-// that was made without one and has no velocities.
-void require_no_momentum(const Scalar& momentum, Loc loc);
+// Throws the user's error where the momentum is not 0: of an optimizer that was made without one and has no velocities.
+// A compiled step knows by its guards of a literal 0; of other numbers when it is called.
+void require_no_momentum(const Momentum& momentum, Loc loc);
 
 // f64 [parameters].
 Buffer ones_per_parameter(const Parameters& parameters, Loc loc);

@@ -530,7 +530,38 @@ void refuses_late_momentum(const char* name) {
   CHECK(sum(model[0]).item() == before);
   optimizer.momentum = 0;
   step(model, optimizer, slopes);
-  CHECK(specialization_count(step) == 1);
+  optimizer.momentum = Scalar(1) - 1;  // 0, which no guard knows
+  step(model, optimizer, slopes);
+  optimizer.update(model, slopes);
+  CHECK(specialization_count(step) == 2);
+
+  // A file says whether there is one, as it did when momentums were plain Scalars.
+  const auto state = (std::filesystem::temp_directory_path() / concat_text("weft_momentum_", name)).string();
+  const auto loaded = [&](double momentum) {
+    optimizer.momentum = momentum;
+    io::save(state, optimizer);
+    Optimizer other(model);
+    io::load(state, other);
+    std::filesystem::remove(state);
+    return other;
+  };
+  Optimizer none = loaded(0), late = loaded(0.9);
+  step(model, none, slopes);
+  test::refused([&] { late.update(model, slopes); }, words);
+  CHECK_THROWS_AS(step(model, late, slopes), Error);
+  CHECK(specialization_count(step) == 2);
+}
+TEST_CASE("a compiled step without a momentum has no check of it") {
+  std::vector<Param> model{vector({1, 2})}, slopes{vector({0.5, -0.5})};
+  const auto checks = [&]<class Optimizer>(Optimizer optimizer) {
+    auto step = compile([](std::vector<Param>& model, Optimizer& optimizer, const std::vector<Param>& slopes) {
+      optimizer.update(model, slopes);
+    });
+    return explain(step, model, optimizer, slopes).graph.find("check") != std::string::npos;
+  };
+  CHECK_FALSE(checks(optim::SGD(model)));
+  CHECK_FALSE(checks(optim::RMSprop(model)));
+  CHECK_FALSE(checks(optim::Shampoo(model)));
 }
 TEST_CASE("a momentum that comes later is refused, eagerly and in a step that is compiled") {
   refuses_late_momentum<optim::SGD>("SGD");

@@ -24,9 +24,10 @@ class RMSprop : public detail::Updated<RMSprop> {
   explicit RMSprop(const detail::Parameters& model, const RMSpropOptions& options = {}, Groups groups = {},
                    Loc loc = Loc::current());
 
-  Scalar lr, alpha, eps, weight_decay, momentum;  // the options of these names, which a schedule may set
-  ParameterGroups groups;                         // in the order of the constructor's list
-  bool maximize;                                  // whether steps go up, along the gradients
+  Scalar lr, alpha, eps, weight_decay;  // the options of these names, which a schedule may set
+  detail::Momentum momentum;            // the same; as SGD's
+  ParameterGroups groups;               // in the order of the constructor's list
+  bool maximize;                        // whether steps go up, along the gradients
 
  private:
   friend detail::Updated<RMSprop>;

@@ -56,6 +56,38 @@ class Parameters {
   bool ascends_ = false;
 };
 
+// Whether a number that was a literal 0 still is 0: an argument of a trace, or a 0 that was read from a file.
+bool is_still_zero(const Tensor& number);
+
+// A momentum that may be 0 from the start, which means none. It is a Scalar of which guards say, beside what they say
+// of any Scalar, whether it is a literal 0: flattening takes it for a variant, and the alternative says so.
+template <class... Alternatives>
+class MomentumOf : public Scalar {
+ public:
+  explicit MomentumOf(double value) : Scalar(value) {
+    if (value == 0) zero_ = tensor();
+  }
+  MomentumOf& operator=(double value) { return *this = MomentumOf(value); }
+  MomentumOf& operator=(const Scalar& value) {
+    Scalar::operator=(value);
+    zero_ = Tensor();
+    return *this;
+  }
+  bool is_zero() const { return zero_.defined() && (tensor().same(zero_) || is_still_zero(tensor())); }
+
+  std::size_t index() const { return is_zero() ? 0 : 1; }
+  bool valueless_by_exception() const { return false; }
+
+ private:
+  Tensor zero_;  // the literal 0 that it was given; undefined where it was given another number
+};
+using Momentum = MomentumOf<Scalar, Scalar>;
+template <std::size_t index, class M>
+requires std::is_base_of_v<Momentum, M>
+auto get_if(M* momentum) -> std::conditional_t<std::is_const_v<M>, const Scalar*, Scalar*> {
+  return momentum->index() == index ? momentum : nullptr;
+}
+
 // update() of an optimizer that has step(parameters, loc).
 template <class Optimizer>
 struct Updated {

@@ -25,10 +25,11 @@ class SGD : public detail::Updated<SGD> {
   explicit SGD(const detail::Parameters& model, const SgdOptions& options = {}, Groups groups = {},
                Loc loc = Loc::current());
 
-  Scalar lr, momentum, weight_decay, dampening;  // the options of these names, which a schedule may set
-  Scalar steps;                                  // taken so far; counted where there is a momentum
-  ParameterGroups groups;                        // in the order of the constructor's list
-  bool maximize;                                 // whether steps go up, along the gradients
+  Scalar lr, weight_decay, dampening;  // the options of these names, which a schedule may set
+  detail::Momentum momentum;           // the same; a step is compiled once more where it becomes 0, or is no longer 0
+  Scalar steps;                        // taken so far; counted where there is a momentum
+  ParameterGroups groups;              // in the order of the constructor's list
+  bool maximize;                       // whether steps go up, along the gradients
 
  private:
   friend detail::Updated<SGD>;
