@@ -131,21 +131,21 @@ Results outer_product(const BatchedNode& b) {
 }
 
 // A matrix in which examples do not differ stays one: the rows (of the second operand, the columns) of all examples are
-// those of one product.
+// those of one product. Columns stay columns: an example's rows lie in those of the product, whole.
 Results batch_matmul(const BatchedNode& b) {
   const int lead = b.node.type.shape.rank() - 2;
   if (b.differs(0) && b.differs(1)) {
     const bool is_outer = type_of(b.node.input(1)).shape[lead].same(Dim(1));
     return is_outer && type_of(b.node.input(0)).dtype == b.node.type.dtype ? outer_product(b) : over_all(b);
   }
-  const std::size_t own = b.differs(0) ? 0 : 1;
-  Tensor rows = own == 0 ? b.value(0) : with_last_two_swapped(b.value(1));
-  const Tensor matrix = own == 0 ? b.value(1) : with_last_two_swapped(b.value(0));
-  rows = moved(rows, 0, lead);
+  const bool is_first = b.differs(0);
+  const Tensor rows = moved(is_first ? b.value(0) : with_last_two_swapped(b.value(1)), 0, lead);
   const Dim count = type_of(rows).shape[lead + 1];
-  Tensor product = build.make(Op::matmul, {merged(rows, lead), matrix}, {}, b.node.type);
-  product = moved(split(product, lead, b.size(), count), lead, 0);
-  return made(own == 0 ? product : with_last_two_swapped(product));
+  const Tensor all = merged(rows, lead), first = is_first ? all : b.value(0),
+               second = is_first ? b.value(1) : with_last_two_swapped(all);
+  const int axis = is_first ? lead : lead + 1;
+  const Tensor product = build.make(Op::matmul, {first, second}, {}, b.node.type);
+  return made(moved(split(product, axis, b.size(), count), axis, 0));
 }
 
 // [size, N, C, ...] as [N, size * C, ...], and back.

@@ -247,3 +247,17 @@ TEST_CASE("a compiled function inside is the plain one") {
   const Tensor x = noise({3, 4}, 1);
   check_rows([&](const Tensor& row) { return f(row); }, {}, 1e-14, x);
 }
+
+TEST_CASE("vmap over a layer's weights is one product, in whose rows an example's rows lie whole") {
+  const Tensor weights = noise({4, 3, 6}, 1), x = noise({5, 6}, 2);
+  const auto forward = [](const Tensor& weight, const Tensor& x) { return matmul(x, transpose(weight)); };
+  check_rows(forward, {first}, products, weights, x);
+  const auto all = compile([](const Tensor& weights, const Tensor& x) {
+    return vmap([&](const Tensor& weight) { return matmul(x, transpose(weight)); })(weights);
+  });
+  const std::string graph = explain(all, weights, x).optimized;
+  CAPTURE(graph);
+  CHECK(graph.find("f64[5,12] = matmul(") != std::string::npos);
+  CHECK(graph.find("axes [1,0,2]") != std::string::npos);  // rows of an example stay rows
+  CHECK(graph.find("axes [0,2,1]") == std::string::npos);
+}
