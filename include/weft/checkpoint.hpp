@@ -1,6 +1,7 @@
 // Checkpoints: memory for time. What is computed inside of a checkpointed function is not saved for the derivative,
 // which computes it again from what the function was called with.
-//   x = checkpoint([&](const Tensor& x) { return block(x); })(x);
+//   x = checkpoint([](const Block& block, const Tensor& x) { return block(x); })(block, x);
+// A layer is an argument, as its state may change: BatchNorm's statistics. What is only read may be captured.
 #pragma once
 #include <algorithm>
 #include <utility>
@@ -84,8 +85,8 @@ class Checkpointed {
 // draws, from a Generator or the default one, are the same ones. It is called once a call, eagerly as well as inside
 // compile(), loops and other checkpoints; its arguments are passed on as they are, and state that it changes in an
 // argument (running statistics) is changed once. vmap keeps the checkpoint; jvp has nothing to save, and drops it.
-// Throws Error where f reads values (item()), returns no tensor, or calls code of the program (host_call), which must
-// not run again.
+// Throws Error where f reads values (item()), returns no tensor, leaves a tensor in something that it captures, or
+// calls code of the program (host_call), which must not run again.
 template <class F>
 Checkpointed<F> checkpoint(F f, Loc loc = Loc::current()) {
   return Checkpointed<F>(std::move(f), loc);

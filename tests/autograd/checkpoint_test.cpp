@@ -454,7 +454,27 @@ TEST_CASE("what a checkpoint can't do is one sentence with the line") {
     checkpoint([&](const Tensor& x) { return kept = x * 2; })(x);
     return kept + 1;
   };
-  refused(leaks, "of a checkpointed function is used outside it", __LINE__ - 2);
+  refused(leaks, "[checkpoint] the function leaves a tensor (", __LINE__ - 3);
+  // A layer that is captured and keeps statistics: said where it is checkpointed, not where it is used next.
+  const Tensor rows = normal({8, 4});
+  const auto train = [&](nn::BatchNorm1d& norm) {
+    return value_and_grad(
+               [&](nn::BatchNorm1d& m) {
+                 return sum(checkpoint([&](const Tensor& x) { return m(x); })(rows + sum(m.weight)));
+               },
+               norm)
+        .value;
+  };
+  nn::BatchNorm1d norm(4), in_call(4);
+  const char* const words =
+      "in something that it captures, as a layer keeps its statistics: make what it changes an argument";
+  CHECK(contains(message_of([&] { train(norm); }), words));
+  const auto step = compile(
+      [](nn::BatchNorm1d& m, const Tensor& x) { return sum(checkpoint([&](const Tensor& x) { return m(x); })(x)); });
+  CHECK(contains(message_of([&] { step(in_call, rows); }), words));
+  CHECK(text_of(in_call.running_mean) == text_of(nn::BatchNorm1d(4).running_mean));
+  nn::eval(in_call);  // and then keeps none
+  CHECK(text_of(step(in_call, rows)) == text_of(step(in_call, rows)));
   std::vector<Block> blocks(2);
   CHECK(contains(message_of([&] { checkpoint_sequential(blocks, 0, x); }), "segments must be positive, it is 0"));
 }
