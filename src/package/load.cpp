@@ -1,6 +1,6 @@
-// Loading. In: the bytes of a package; a signature. Out: a compiled function whose specializations come from the file:
-// a call finds one by its guards and runs the plan, as any call does (trace/call.cpp), and is refused where it finds
-// none.
+// Loading. In: the bytes of a package; a function's types. Out: a compiled function whose specializations come from the
+// file: a call finds one by its guards and runs the plan, as any call does (trace/call.cpp), and is refused where it
+// finds none.
 #include <algorithm>
 #include <cstring>
 
@@ -38,15 +38,16 @@ Source source_of(const runtime::PackageSource& source) {
 Shape shape_of(const std::vector<Dim>& sizes) { return {sizes.data(), static_cast<int>(sizes.size())}; }
 
 // The words of a call that fits, and which of them count.
-Guards guards_of(const runtime::PackageSpecialization& from, const CallSignature& signature) {
+Guards guards_of(const runtime::PackageSpecialization& from) {
   Guards guards;
   for (const auto& [lower, upper] : from.symbols) guards.symbols.push_back({{}, lower, upper});
   const auto add = [&](std::uint64_t word, std::uint64_t mask = ~0ULL) {
     guards.words.push_back(word);
     guards.mask.push_back(mask);
   };
-  // Passes and autocast of this process make nothing of what is compiled already.
-  add(reinterpret_cast<std::uint64_t>(&signature), (1ULL << address_bits) - 1);
+  // Passes and autocast of this process make nothing of what is compiled already. The types are the function's, as its
+  // own type says, though a shared object that calls it may have the signature at another address.
+  add(0, 0);
   for (const runtime::PackageLeaf& leaf : from.arguments) {
     using Kind = runtime::PackageLeaf::Kind;
     switch (leaf.kind) {
@@ -87,9 +88,9 @@ Guards guards_of(const runtime::PackageSpecialization& from, const CallSignature
 // What a package holds, as a call finds it. Memory of what the program takes by const reference holds no result.
 std::shared_ptr<Specialization> specialization_of(const runtime::PackageSpecialization& from,
                                                   std::shared_ptr<const Executable> executable,
-                                                  const CallSignature& signature, const Access* accesses) {
+                                                  const Access* accesses) {
   auto made = std::make_shared<Specialization>(new_id());
-  made->guards = guards_of(from, signature);
+  made->guards = guards_of(from);
   made->symbolic = !from.symbols.empty();
   Segment& segment = made->segments.emplace_back();
   made->root.segment = &segment;
@@ -129,6 +130,7 @@ void refuse_call(const runtime::PackageEntry& entry, const CallContext& call) {
   for (const runtime::PackageSpecialization& each : entry.specializations) {
     std::size_t leaf = 0;
     std::string why = mismatch(each, given, leaf);
+    WEFT_CHECK(!why.empty(), "the guards of a package refuse a call that fits");
     if (nearest.empty() || leaf > furthest) nearest = std::move(why), furthest = leaf;
   }
   const std::size_t count = entry.specializations.size();
@@ -167,8 +169,7 @@ std::size_t ResultReader::length(std::size_t packed) {
 }
 
 FunctionHandle package_function(const std::shared_ptr<const PackageState>& package, const std::string& name,
-                                const CallSignature& signature, const TypeLines& types, const Access* accesses,
-                                MakeResult make, Loc loc) {
+                                const TypeLines& types, const Access* accesses, MakeResult make, Loc loc) {
   const std::string whole = concat_text(name, " of ", package->name);
   const auto& entries = package->file.entries;
   const auto entry = std::ranges::find(entries, name, &runtime::PackageEntry::name);
@@ -198,7 +199,7 @@ FunctionHandle package_function(const std::shared_ptr<const PackageState>& packa
     const runtime::PackageSpecialization& each = entry->specializations[i];
     for (const runtime::PackageState& state : each.states) require_written(each.arguments[state.leaf]);
     for (const runtime::PackageNumbers& numbers : each.numbers) require_written(each.arguments[numbers.leaf]);
-    auto made = specialization_of(each, executables[i], signature, accesses);
+    auto made = specialization_of(each, executables[i], accesses);
     try {
       ResultReader from(each.result.data(), each.result.data() + each.result.size());
       if (make) made->segments.front().traced.prototype = make(from);

@@ -133,7 +133,9 @@ PackageFile read_fields(FieldReader& from, const StepReader& read_step) {
   for (auto entries = from.take<std::uint32_t>(); entries > 0; --entries) {
     PackageEntry& entry = package.entries.emplace_back();
     from(entry.name, entry.types);
-    for (auto left = from.take<std::uint32_t>(); left > 0; --left) {
+    auto left = from.take<std::uint32_t>();
+    require(left > 0);
+    for (; left > 0; --left) {
       PackageSpecialization& made = entry.specializations.emplace_back();
       from(made);
       made.plan = read_plan(from, read_step);

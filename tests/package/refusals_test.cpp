@@ -37,6 +37,15 @@ Tensor count(Whole& whole, const Tensor& x) {
   return run(whole, x);
 }
 
+// The handle in a function of a package, which is private.
+using Plain = PackageFunction<Tensor(const Tensor&)>;
+const detail::FunctionHandle& handle_of(const Plain& f);
+template <auto member>
+struct Opened {
+  friend const detail::FunctionHandle& handle_of(const Plain& f) { return f.*member; }
+};
+template struct Opened<&Plain::function_>;
+
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
@@ -273,4 +282,26 @@ TEST_CASE("a file that was cut off, changed or is none is refused in a sentence"
     REQUIRE((what == "(nothing thrown)" || has(what, "[load_package] ")));
   }
   MESSAGE(loaded << " of 2000 load");
+}
+
+TEST_CASE("a call finds what a package holds by its arguments, and not by where its signature lies" *
+          needs(a_compiler)) {
+  const Folder folder;
+  const Tensor x = ones({4, 3});
+  package(folder.file("f.weft"), "run", compile([](const Tensor& x) { return x * 2; }), x);
+  const auto f = load_package(folder.file("f.weft")).function<Tensor(const Tensor&)>("run");
+  // As in a shared object of its own.
+  static constexpr detail::CallSignature elsewhere = detail::SignatureOfCall<Tensor, const Tensor&>::value;
+  const auto run = [&](const Tensor& x) {
+    const detail::FunctionHandle& handle = handle_of(f);
+    detail::Call call(handle.get(), elsewhere, nullptr, nullptr, Loc::current());
+    call.argument(x, detail::access<const Tensor&>);
+    detail::begin_package_call(call, *handle.get(), Loc::current());
+    Tensor result;
+    call.result(result);
+    call.run();
+    return result;
+  };
+  CHECK(bits_of(run(x)) == bits_of(x * 2));
+  CHECK(has(message_of([&] { run(ones({5, 3})); }), "size of dimension 0 is 5, the package holds 4"));
 }
