@@ -62,6 +62,10 @@ class Elision {
     const std::int32_t from = it.args[0];
     const DType given = from < 0 ? it.dtype : before_.body[static_cast<std::size_t>(from)].dtype;
     const bool is_cast = it.kind == Kind::cast && is_floating(given);
+    if (is_cast && given == it.dtype) {  // of a value that has memory
+      place.rounded = rounded(from);
+      return;
+    }
     if (is_cast && is_half(given) && it.dtype == DType::f32) {
       place.rounded = wide(from);
       return;

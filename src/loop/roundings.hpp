@@ -1,6 +1,8 @@
 // Roundings to bf16 and f16 on the way through a kernel. In: a kernel as it is lowered, in which every operation on
-// 16-bit floats is rounded. Out: one in which only what is stored, reduced, compared or used as an index is rounded;
-// everything else goes on in f32. Runs where Precision::fused asks for it, before loops are made.
+// 16-bit floats is rounded, and what has memory is cast to its own dtype (Lowering::kept). Out: one in which only that
+// and what is compared or used as an index is rounded; everything else goes on in f32. So all kernels compute a value
+// alike from what has memory, and a comparison has the same bits on both sides wherever these are computed. Runs where
+// Precision::fused asks for it, before loops are made.
 #pragma once
 #include <vector>
 

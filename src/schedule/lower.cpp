@@ -175,8 +175,24 @@ class Lowering {
     for (Dim dim : index) key.second.push_back(dim.word());
     if (auto found = memo_.find(key); found != memo_.end()) return found->second;
     int result = compute(*value.node(), index);
-    memo_.emplace(std::move(key), result);
     operations_.try_emplace(result, value.node());
+    if (context_.elides_roundings && context_.grouping[value].realized) result = kept(result);
+    memo_.emplace(std::move(key), result);
+    return result;
+  }
+
+  // What has memory is rounded for every reader, in the kernel that computes it too: a cast to its own dtype, which
+  // elide_roundings keeps. Without it a value that two kernels compute has other bits in the one that computes a part
+  // of it than in the one that reads that part from memory, and a maximum that one of them stores has no equal in the
+  // other.
+  int kept(int value) {
+    Instruction instruction;
+    instruction.kind = Kind::cast;
+    instruction.dtype = kernel_.body[static_cast<std::size_t>(value)].dtype;
+    if (!is_floating(instruction.dtype) || info(instruction.dtype).bits != 16) return value;
+    instruction.args[0] = value;
+    const int result = emit(instruction);
+    zero_without_[result] = zero_without(value);
     return result;
   }
 

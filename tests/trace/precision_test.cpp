@@ -157,3 +157,35 @@ TEST_CASE("what is compared, reduced and kept is rounded under Precision::fused 
   CHECK(same_bits(product, plain));
   CHECK(all(tests == plain_tests).item<bool>());
 }
+
+TEST_CASE("a maximum has its equal under Precision::fused, in whatever kernels both are computed" * needs(a_compiler)) {
+  using Results = std::vector<Tensor>;
+  // The last result says where the maximum of the rows, or of all, is. A part of what is compared has memory, and is
+  // computed in the kernel that finds the maximum.
+  const auto after_mean = [](const Tensor& a, const Tensor& b, const Tensor& c) {
+    const Tensor t = a * b - mean(a * b, {1}, true), y = t + c, is_most = y == amax(y, {0}, true);
+    return Results{where(is_most, t, c), is_most};
+  };
+  const auto after_softmax = [](const Tensor& a, const Tensor& b, const Tensor& c) {
+    const Tensor t = softmax(a * b, 1), y = t + c, is_most = y == amax(y, {0}, true);
+    return Results{t, where(is_most, t, c), is_most};
+  };
+  const auto most_of_most = [](const Tensor& a, const Tensor& b, const Tensor& c) {
+    const Tensor t = a * b, y = t + c, most = amax(y, {0}, true), is_most = y == amax(most);
+    return Results{t, most, where(is_most, t, c), is_most};
+  };
+  const auto check = [](const char* name, auto f, bool of_all) {
+    CAPTURE(name);
+    auto fused = compile(f, {.check = Check::never, .precision = Precision::fused});
+    Generator generator(3);
+    const auto numbers = [&](DType dtype) { return cast(normal({257, 130}, 0, 1, generator), dtype).eval(); };
+    for (int i = 0; i < 8; ++i)
+      for (const DType dtype : {DType::bf16, DType::f16}) {
+        const Tensor found = cast(fused(numbers(dtype), numbers(dtype), numbers(dtype)).back(), DType::i64);
+        CHECK((of_all ? sum(found) : amin(sum(found, {0}))).item<int>() >= 1);
+      }
+  };
+  check("after a mean", after_mean, false);
+  check("after a softmax", after_softmax, false);
+  check("of maxima", most_of_most, true);
+}
