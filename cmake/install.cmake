@@ -13,6 +13,7 @@ else()
   install(TARGETS weft weft_runtime weft_runtime_eigen weft_run weft_run_eigen EXPORT weft)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 endif()
+install(TARGETS weft_run_program)
 install(FILES ${PROJECT_SOURCE_DIR}/include/weft_run.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT weft FILE weft-targets.cmake NAMESPACE weft:: DESTINATION ${package_folder})
 # The component onnx, whose library a program that does not ask for it need not have.

@@ -99,6 +99,8 @@ WEFT_RUN_API weft_status weft_package_open_bytes(const void* bytes, size_t size,
 WEFT_RUN_API weft_status weft_package_close(weft_package* package);
 // The names of its functions.
 WEFT_RUN_API weft_status weft_package_names(const weft_package* package, size_t* count, const char* const** names);
+// Its format, the version of Weft that made it, and the processors that it is for, in a line for people.
+WEFT_RUN_API weft_status weft_package_origin(const weft_package* package, const char** origin);
 // What the package holds, for people: a paragraph for each kind of arguments of each function, in the order of kinds.
 WEFT_RUN_API weft_status weft_package_text(const weft_package* package, const char** text);
 

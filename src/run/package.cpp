@@ -45,6 +45,7 @@ weft_package* open(const char* function, std::string name, const char* path, std
     refuse(WEFT_BAD_PACKAGE, "[", function, "] ", path, " ", refusal.why);
   }
   state->text = to_text(state->file);
+  state->origin = origin_text(state->file);
   for (const runtime::PackageEntry& entry : state->file.entries) state->names.push_back(entry.name.c_str());
   return packages.get().open(std::move(state));
 }
@@ -222,6 +223,13 @@ weft_status weft_package_names(const weft_package* package, size_t* count, const
     require("weft_package_names", "names", names);
     *require("weft_package_names", "count", count) = state->names.size();
     *names = state->names.data();
+  });
+}
+
+weft_status weft_package_origin(const weft_package* package, const char** origin) {
+  return guarded([&] {
+    const auto state = Handles<weft_package>::state_of("weft_package_origin", package);
+    *require("weft_package_origin", "origin", origin) = state->origin.c_str();
   });
 }
 

@@ -12,7 +12,7 @@ namespace weft::run {
 struct PackageState {
   std::string name;  // of the file, without its folders
   runtime::PackageFile file;
-  std::string text;
+  std::string text, origin;
   std::vector<const char*> names;
 };
 

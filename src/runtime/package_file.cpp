@@ -15,7 +15,8 @@ namespace {
 
 // The file: magic, the format's number and a line's end; fields; the digest of all before it.
 constexpr std::string_view magic = "weft package ";
-// Raise it where what is written changes: a field here, in a plan or in a step.
+// Raise it where what is written changes, or means something else: a field here, in a plan or in a step
+// (tests/runtime/stored_fields).
 constexpr std::string_view format = "1\n";
 constexpr std::size_t digest_size = 2 * sizeof(std::uint64_t);
 
@@ -25,7 +26,7 @@ static_assert(lists_all<PackageSymbol> && lists_all<PackageCondition> && lists_a
 // A device is two fields, a digest too; plans are written apart.
 static_assert(member_count<PackageLeaf> == 12 && member_count<PackageOutput> == 5 &&
                   member_count<PackageLibrary> == 3 && member_count<PackageSpecialization> == 12 &&
-                  member_count<PackageEntry> == 3 && member_count<PackageFile> == 3,
+                  member_count<PackageEntry> == 3 && member_count<PackageFile> == 5,
               "a member was added: list it, then count it here");
 
 #if defined(__x86_64__)
@@ -219,7 +220,8 @@ PackageFile read_package(std::string_view bytes, const StepReader& read_step) {
   if (!bytes.starts_with(magic)) refuse("is no package of Weft");
   bytes.remove_prefix(magic.size());
   if (const std::string_view found = bytes.substr(0, bytes.find('\n') + 1); found != format)
-    refuse("has another format than the one that this version of Weft, ", version(), ", reads");
+    refuse("has another format than ", format.substr(0, format.size() - 1), ", which this version of Weft, ", version(),
+           ", reads");
   bytes = {bytes.data() - magic.size(), bytes.size() + magic.size()};
   const std::string_view body = bytes.substr(0, bytes.size() - std::min(bytes.size(), digest_size));
   std::string end;
@@ -231,14 +233,16 @@ PackageFile read_package(std::string_view bytes, const StepReader& read_step) {
   try {
     const auto made_by = from.take<std::string>(), for_machine = from.take<std::string>();
     const int abi = from.take<int>();
-    if (made_by != version()) refuse("was made by version ", made_by, " of Weft, this is ", version());
     if (for_machine != architecture) refuse("was made for ", for_machine, ", this machine is ", architecture);
-    if (abi != kernel_abi) refuse("has kernels of another version");
+    if (abi != kernel_abi)
+      refuse("has kernels of version ", abi, ", as Weft ", made_by, " made them; this is Weft ", version(),
+             ", which runs those of version ", kernel_abi);
     PackageFile package = read_fields(from, [&](const std::string& name, FieldReader& fields) {
       auto step = read_step(name, fields);
       if (!step) throw NoStep{name};
       return step;
     });
+    package.made_by = made_by, package.machine = for_machine;
     constexpr Isa isas[] = {Isa::baseline, Isa::avx2, Isa::avx512};
     const auto* const isa = std::ranges::find(isas, std::string_view(package.isa), [](Isa each) { return name(each); });
     require(isa != std::end(isas));
@@ -314,6 +318,11 @@ std::string mismatch(const PackageSpecialization& held, const std::vector<GivenL
                        condition.place.empty() ? "" : ", as decided ", condition.place, ", and the call has ", sizes);
   }
   return {};
+}
+
+std::string origin_text(const PackageFile& package) {
+  return concat_text("format ", format.substr(0, format.size() - 1), ", made by Weft ", package.made_by, " for ",
+                     package.machine, " with ", package.isa);
 }
 
 std::string to_text(const PackageFile& package) {

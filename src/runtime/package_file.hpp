@@ -127,6 +127,7 @@ struct PackageFile {
   std::vector<PackageEntry> entries;
   std::vector<PackageLibrary> libraries;  // of one that was read without their bytes: they are loaded
   std::string isa;                        // that the kernels are for; who writes leaves it empty
+  std::string made_by, machine;           // likewise: the version of Weft that wrote it, the processors' architecture
 };
 
 // The bytes of the file. `refusal`: why it can't be written; empty where it can.
@@ -155,6 +156,8 @@ struct GivenLeaf {
 // they fit. `leaf`: which one it is.
 std::string mismatch(const PackageSpecialization& held, const std::vector<GivenLeaf>& given, std::size_t& leaf);
 
+// Of one that was read: its format, the version that wrote it, and what its kernels are for.
+std::string origin_text(const PackageFile& package);
 // The functions, what each is guarded by and what it gives, for people.
 std::string to_text(const PackageFile& package);
 

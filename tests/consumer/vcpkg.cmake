@@ -19,6 +19,15 @@ function(vcpkg_cmake_install)
   run(${CMAKE_COMMAND} --build ${WORK_DIR} --target install)
 endfunction()
 
+function(vcpkg_copy_tools)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "AUTO_CLEAN" "" "TOOL_NAMES")
+  foreach(name IN LISTS arg_TOOL_NAMES)
+    file(COPY ${PREFIX}/bin/${name} DESTINATION ${PREFIX}/tools/${PORT})
+    file(REMOVE ${PREFIX}/bin/${name})
+  endforeach()
+  file(REMOVE_RECURSE ${PREFIX}/bin)
+endfunction()
+
 # Package files go to share/PORT: two levels below the prefix, where vcpkg's toolchain finds them.
 function(vcpkg_cmake_config_fixup)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "CONFIG_PATH" "")

@@ -103,6 +103,7 @@ static void describe(void) {
   const weft_tensor_info* infos;
   CHECK(weft_package_names(package, &count, &names) == WEFT_OK);
   CHECK(count == 2 && strcmp(names[0], "forward") == 0 && strcmp(names[1], "step") == 0);
+  CHECK(weft_package_origin(package, &text) == WEFT_OK && strstr(text, ", made by Weft "));
   CHECK(weft_package_text(package, &text) == WEFT_OK && strstr(text, "argument 0 (in.weight): f32[16,8]"));
   CHECK(weft_function_kinds(forward, &count) == WEFT_OK && count == 1);
   CHECK(weft_function_arguments(forward, 0, &count, &infos) == WEFT_OK && count == parameters + 1);

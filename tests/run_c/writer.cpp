@@ -1,9 +1,11 @@
 // writer FOLDER: writes a package of an MLP and of its training step, and what its calls take and give: the four
-// parameters, x, what the MLP gives for x, labels, the losses of three steps, and the parameters after those.
+// parameters, x, what the MLP gives for x, labels, the losses of three steps, and the parameters after those. The same
+// in the files that weft_run reads and writes.
 #include <fstream>
 #include <iostream>
 
 #include "weft/grad.hpp"
+#include "weft/io.hpp"
 #include "weft/nn.hpp"
 #include "weft/optim.hpp"
 #include "weft/package.hpp"
@@ -52,8 +54,21 @@ int main(int, char** arguments) try {
   write<float>(to, x);
   write<float>(to, forward(model, any_rows));
   write<std::int64_t>(to, labels);
+  io::save(folder + "/model.safetensors", {{"model", model}});
+  io::save_npy(folder + "/x.npy", x);
+  io::save_npy(folder + "/labels.npy", labels);
+  io::save_npy(folder + "/y.npy", forward(model, any_rows));
+  // x again, its elements column by column; the header says so.
+  io::save_npy(folder + "/x_of_columns.npy", reshape(transpose(x, 0, 1), {4, 8}));
+  std::fstream columns(folder + "/x_of_columns.npy", std::ios::binary | std::ios::in | std::ios::out);
+  std::string header(128, ' ');
+  columns.read(header.data(), 128);
+  columns.seekp(static_cast<std::streamoff>(header.find("False")));
+  columns << "True ";
+  columns.close();
   for (int i = 0; i < 3; ++i) write<float>(to, step(model, x, labels));
   write(to, model);
+  io::save_npy(folder + "/y_after.npy", forward(model, any_rows));
   return to.flush() ? 0 : 1;
 } catch (const std::exception& error) {
   std::cerr << error.what() << "\n";

@@ -28,7 +28,7 @@ class Weft(ConanFile):
         self.version = ".".join(re.findall(r"#define WEFT_VERSION_[A-Z]+ (\d+)", header))
 
     def export_sources(self):
-        for pattern in ("CMakeLists.txt", "LICENSE", "cmake/*", "include/*", "src/*"):
+        for pattern in ("CMakeLists.txt", "LICENSE", "cmake/*", "include/*", "src/*", "tools/weft_run/*"):
             copy(self, pattern, src=self._checkout, dst=self.export_sources_folder)
 
     def layout(self):

@@ -9,6 +9,7 @@ endforeach()
 vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}"
   OPTIONS -DWEFT_TESTS=OFF -DWEFT_EXAMPLES=OFF -DWEFT_BENCH=OFF)
 vcpkg_cmake_install()
+vcpkg_copy_tools(TOOL_NAMES weft_run AUTO_CLEAN)
 vcpkg_cmake_config_fixup(CONFIG_PATH lib/cmake/weft)
 file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/debug/include")
 vcpkg_install_copyright(FILE_LIST "${SOURCE_PATH}/LICENSE")

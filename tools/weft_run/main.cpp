@@ -1,0 +1,358 @@
+// weft_run: what a package holds, whether it runs here, and running it, from the command line (docs/packages.md).
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <random>
+#include <string_view>
+
+#include "array_file.hpp"
+
+namespace {
+
+using namespace weft_run;
+
+constexpr char usage[] = R"(usage: weft_run COMMAND FILE ...
+  describe FILE             what the package holds
+  check FILE                whether it runs on this machine; otherwise why not
+  run FILE FUNCTION         calls a function
+      --input X             a tensor (X.npy), or tensors by the names of arguments (X.safetensors); may be repeated
+      --output Y            a result (Y.npy), or all of them and what was changed (Y.safetensors); may be repeated
+      --kind N              which kind of arguments, where the tensors do not say it
+  benchmark FILE FUNCTION   times calls with random numbers
+      --size N              of sizes that vary; otherwise the least that the package holds
+      --seconds S           for how long, 1 otherwise
+      --kind N              which kind of arguments, 0 otherwise
+A status of 1: it can't be done, and standard error has a sentence. 2: the command line is wrong.
+)";
+
+struct WrongUse {
+  std::string what;
+};
+
+void need(weft_status status) {
+  if (status != WEFT_OK) throw Failure{weft_run_message()};
+}
+
+struct Options {
+  std::vector<std::string> words, inputs, outputs;
+  std::size_t kind = WEFT_ANY_KIND;
+  std::int64_t size = -1;
+  double seconds = 1;
+};
+template <class Number>
+Number number_of(const std::string& option, const char* text, Number least, Number most) {
+  char* end = nullptr;
+  const double value = std::strtod(text, &end);
+  if (end == text || *end || !(value >= static_cast<double>(least)) || !(value <= static_cast<double>(most)) ||
+      (std::is_integral_v<Number> && value != static_cast<double>(static_cast<std::int64_t>(value))))
+    throw WrongUse{option + " " + text + ": a number is wanted"};
+  return static_cast<Number>(value);
+}
+Options options_of(int count, char** arguments) {
+  Options options;
+  for (int i = 1; i < count; ++i) {
+    const std::string word = arguments[i];
+    if (!word.starts_with("--")) {
+      options.words.push_back(word);
+      continue;
+    }
+    const std::string_view command = options.words.empty() ? std::string_view() : options.words[0];
+    const bool runs = command == "run", times = command == "benchmark";
+    if (!(word == "--kind" && (runs || times)) && !((word == "--input" || word == "--output") && runs) &&
+        !((word == "--size" || word == "--seconds") && times))
+      throw WrongUse{"there is no option " + word + (command.empty() ? "" : " of " + std::string(command))};
+    if (++i == count) throw WrongUse{word + " wants a value"};
+    if (word == "--input" || word == "--output") {
+      (word == "--input" ? options.inputs : options.outputs).push_back(arguments[i]);
+      if (!is_npy(arguments[i]) && !is_safetensors(arguments[i]))
+        throw WrongUse{std::string(arguments[i]) + " is neither .npy nor .safetensors"};
+    } else if (word == "--kind") {
+      options.kind = number_of<std::size_t>(word, arguments[i], 0, 1 << 30);
+    } else if (word == "--size") {
+      options.size = number_of<std::int64_t>(word, arguments[i], 0, std::int64_t{1} << 40);
+    } else {
+      options.seconds = number_of<double>(word, arguments[i], 0, 1e6);
+    }
+  }
+  return options;
+}
+
+class Opened {
+ public:
+  explicit Opened(const std::string& path) { need(weft_package_open(path.c_str(), &package)); }
+  Opened(const Opened&) = delete;
+  ~Opened() { weft_package_close(package); }
+  weft_package* package = nullptr;
+};
+
+class Function {
+ public:
+  Function(const Opened& from, const std::string& name, const std::string& path) : called(name + " of " + path) {
+    need(weft_package_function(from.package, name.c_str(), &function_));
+  }
+  Function(const Function&) = delete;
+  ~Function() { weft_function_close(function_); }
+
+  std::vector<weft_tensor_info> arguments(std::size_t kind) const { return infos(weft_function_arguments, kind); }
+  std::vector<weft_tensor_info> results(std::size_t kind) const { return infos(weft_function_results, kind); }
+  std::size_t kinds() const {
+    std::size_t count = 0;
+    need(weft_function_kinds(function_, &count));
+    return count;
+  }
+  // The results, which live as long as this object or until the next call.
+  class Results {
+   public:
+    Results(const Function& function, std::size_t kind, std::vector<Array>& arguments, std::size_t count)
+        : tensors(count) {
+      std::vector<weft_tensor> given;
+      for (Array& each : arguments) given.push_back(each.tensor());
+      std::vector<const weft_tensor*> pointers;
+      for (const weft_tensor& each : given) pointers.push_back(&each);
+      need(weft_function_call(function.function_, kind, pointers.data(), pointers.size(), tensors.data(), count));
+    }
+    Results(const Results&) = delete;
+    ~Results() {
+      for (weft_managed_tensor* each : tensors)
+        if (each) each->deleter(each);
+    }
+    std::vector<weft_managed_tensor*> tensors;
+  };
+
+  const std::string called;
+
+ private:
+  using Asked = weft_status(const weft_function*, std::size_t, std::size_t*, const weft_tensor_info**);
+  std::vector<weft_tensor_info> infos(Asked* asked, std::size_t kind) const {
+    std::size_t count = 0;
+    const weft_tensor_info* first = nullptr;
+    need(asked(function_, kind, &count, &first));
+    return {first, first + count};
+  }
+  weft_function* function_ = nullptr;
+};
+
+// `argument 0 (in.weight)` is `in.weight` of a model's file.
+std::string short_name(const char* name) {
+  const std::string_view whole = name;
+  const std::size_t open = whole.find('(');
+  if (open == std::string_view::npos || !whole.ends_with(')')) return std::string(whole);
+  return std::string(whole.substr(open + 1, whole.size() - open - 2));
+}
+// Whether a tensor of this name is for the argument: also `model.in.weight`, as Weft's own files have it.
+bool is_named(const Array& array, const char* argument) {
+  const std::string name = short_name(argument);
+  return array.name == argument || array.name == name || array.name.ends_with("." + name);
+}
+
+std::vector<Array> arguments_of(const Function& function, std::size_t kind, const std::vector<std::string>& paths) {
+  const std::vector<weft_tensor_info> wanted = function.arguments(kind);
+  std::vector<Array> given(wanted.size());
+  std::vector<const std::string*> from(wanted.size());
+  std::vector<std::pair<Array, const std::string*>> in_order;
+  for (const std::string& path : paths) {
+    std::vector<Array> arrays = read_arrays(path);
+    if (is_npy(path)) {
+      in_order.emplace_back(std::move(arrays[0]), &path);
+      continue;
+    }
+    bool any = false;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const auto named = [&](const Array& each) { return is_named(each, wanted[i].name); };
+      const auto found = std::ranges::find_if(arrays, named);
+      if (found == arrays.end()) continue;
+      if (std::ranges::count_if(arrays, named) > 1 || from[i])
+        throw Failure{path + " has a second tensor for " + wanted[i].name + " of " + function.called};
+      given[i] = *found, from[i] = &path, any = true;
+    }
+    if (!any) throw Failure{path + " has no tensor with the name of an argument of " + function.called};
+  }
+  auto next = in_order.begin();
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (from[i]) continue;
+    if (next == in_order.end())
+      throw Failure{function.called + " takes " + std::to_string(wanted.size()) + " tensors: there is none for " +
+                    wanted[i].name};
+    given[i] = std::move(next->first), from[i] = (next++)->second;
+  }
+  if (next != in_order.end())
+    throw Failure{*next->second + " is one tensor more than " + function.called + " takes, which is " +
+                  std::to_string(wanted.size())};
+  // What is written lies in row-major order.
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (wanted[i].is_written && !given[i].strides.empty())
+      throw Failure{*from[i] + " is for " + wanted[i].name + ", which is changed: write it in row-major order"};
+  return given;
+}
+
+void print(const char* name, const weft_tensor& tensor) {
+  std::string text = std::string(name) + ": " + name_of(tensor.dtype) + "[";
+  std::int64_t count = 1;
+  for (int axis = 0; axis < tensor.ndim; ++axis) {
+    text += (axis ? "," : "") + std::to_string(tensor.shape[axis]);
+    count *= tensor.shape[axis];
+  }
+  std::printf("%s]\n", text.c_str());
+  if (tensor.dtype.bits == 16 && tensor.dtype.code != 0 && tensor.dtype.code != 1) return;  // no such C++ type
+  constexpr std::int64_t most = 16;
+  const auto* at = static_cast<const unsigned char*>(tensor.data) + tensor.byte_offset;
+  for (std::int64_t i = 0; i < std::min(count, most); ++i, at += tensor.dtype.bits / 8) {
+    const auto as = [&]<class T>(T value) {
+      std::memcpy(&value, at, sizeof value);
+      if constexpr (std::is_floating_point_v<T>)
+        std::printf(" %.*g", std::numeric_limits<T>::max_digits10, static_cast<double>(value));
+      else
+        std::printf(" %lld", static_cast<long long>(value));
+    };
+    if (tensor.dtype.code == 2)
+      tensor.dtype.bits == 32 ? as(float()) : as(double());
+    else if (tensor.dtype.code == 0)
+      tensor.dtype.bits == 8    ? as(std::int8_t())
+      : tensor.dtype.bits == 16 ? as(std::int16_t())
+      : tensor.dtype.bits == 32 ? as(std::int32_t())
+                                : as(std::int64_t());
+    else
+      tensor.dtype.bits == 8 ? as(std::uint8_t()) : tensor.dtype.bits == 16 ? as(std::uint16_t()) : as(std::uint32_t());
+  }
+  std::printf("%s\n", count > most ? " ..." : "");
+}
+
+void run(const Options& options) {
+  const std::string& path = options.words[1];
+  const Opened opened(path);
+  const Function function(opened, options.words[2], path);
+  const std::size_t shown = options.kind == WEFT_ANY_KIND ? 0 : options.kind;
+  // Which kind it is the tensors say; before they are there, the first one names them.
+  std::vector<Array> arguments = arguments_of(function, shown, options.inputs);
+  const std::vector<weft_tensor_info> infos = function.results(shown), wanted = function.arguments(shown);
+  const std::size_t files = static_cast<std::size_t>(std::ranges::count_if(options.outputs, is_npy));
+  if (files > infos.size())
+    throw Failure{function.called + " gives " + std::to_string(infos.size()) + " tensors, there are " +
+                  std::to_string(files) + " files for them"};
+  const Function::Results results(function, options.kind, arguments, infos.size());
+  std::vector<weft_tensor> changed;
+  std::vector<Named> all;
+  for (std::size_t i = 0; i < infos.size(); ++i) all.push_back({infos[i].name, &results.tensors[i]->dl_tensor});
+  for (Array& each : arguments) changed.push_back(each.tensor());
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (wanted[i].is_written) all.push_back({short_name(wanted[i].name), &changed[i]});
+  std::size_t next = 0;
+  for (const std::string& output : options.outputs)
+    is_npy(output) ? write_npy(output, *all[next++].tensor) : write_safetensors(output, all);
+  if (options.outputs.empty())
+    for (const auto& [name, tensor] : all) print(name.c_str(), *tensor);
+}
+
+// Floats are in [0.5, 1) or that negative; integers are 0, which is an index of everything.
+Array random_array(const weft_tensor_info& info, std::int64_t size, std::mt19937_64& bits) {
+  Array array;
+  array.dtype = info.dtype;
+  for (int axis = 0; axis < info.rank; ++axis) {
+    const bool varies = info.sizes[axis] == WEFT_VARIES;
+    array.sizes.push_back(varies ? std::clamp(size, info.least[axis], info.most[axis]) : info.sizes[axis]);
+  }
+  array.bytes.resize(bytes_of(info.dtype, array.sizes, info.name));
+  if (info.dtype.code != 2 && info.dtype.code != 4) return array;
+  // By the bits of a fraction in an element.
+  const int fraction = info.dtype.code == 4 ? 7 : info.dtype.bits == 16 ? 10 : info.dtype.bits == 32 ? 23 : 52;
+  const int width = info.dtype.bits, exponents = width - 1 - fraction;
+  const std::uint64_t half = ((std::uint64_t{1} << (exponents - 1)) - 2) << fraction;
+  const std::uint64_t random = ((std::uint64_t{1} << fraction) - 1) | (std::uint64_t{1} << (width - 1));
+  for (std::size_t at = 0; at < array.bytes.size(); at += static_cast<std::size_t>(width / 8)) {
+    const std::uint64_t element = half | (bits() & random);
+    std::memcpy(&array.bytes[at], &element, static_cast<std::size_t>(width / 8));
+  }
+  return array;
+}
+
+void benchmark(const Options& options) {
+  const Opened opened(options.words[1]);
+  const Function function(opened, options.words[2], options.words[1]);
+  const std::size_t kind = options.kind == WEFT_ANY_KIND ? 0 : options.kind;
+  std::mt19937_64 bits(0);
+  std::vector<Array> arguments;
+  for (const weft_tensor_info& info : function.arguments(kind))
+    arguments.push_back(random_array(info, options.size, bits));
+  const std::size_t count = function.results(kind).size();
+  using Clock = std::chrono::steady_clock;
+  const auto seconds_since = [](Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  std::vector<double> times;
+  const auto call = [&] {
+    const auto start = Clock::now();
+    const Function::Results results(function, kind, arguments, count);
+    return seconds_since(start);
+  };
+  const double first = call();
+  for (const auto start = Clock::now(); times.size() < 3 || seconds_since(start) < options.seconds;)
+    times.push_back(call());
+  std::ranges::sort(times);
+  std::printf("the first call %.4f ms, of %zu others the median %.4f ms, the fastest %.4f ms\n", first * 1e3,
+              times.size(), times[times.size() / 2] * 1e3, times[0] * 1e3);
+}
+
+void describe(const Options& options) {
+  const Opened opened(options.words[1]);
+  const char *origin = nullptr, *text = nullptr;
+  need(weft_package_origin(opened.package, &origin));
+  need(weft_package_text(opened.package, &text));
+  std::printf("%s\n%s", origin, text);
+}
+
+void check(const Options& options) {
+  const Opened opened(options.words[1]);
+  const char* origin = nullptr;
+  need(weft_package_origin(opened.package, &origin));
+  std::printf("%s runs here: it is whole, %s\n", options.words[1].c_str(), origin);
+  std::size_t count = 0;
+  const char* const* names = nullptr;
+  need(weft_package_names(opened.package, &count, &names));
+  for (std::size_t i = 0; i < count; ++i) {
+    weft_function* function = nullptr;
+    const bool runs = weft_package_function(opened.package, names[i], &function) == WEFT_OK;
+    std::printf("%s: %s\n", names[i], runs ? "runs" : weft_run_message());
+    weft_function_close(function);
+  }
+}
+
+struct Command {
+  const char* name;
+  std::size_t words;
+  void (*run)(const Options& options);
+};
+constexpr Command commands[] = {
+    {"describe", 2, describe}, {"check", 2, check}, {"run", 3, run}, {"benchmark", 3, benchmark}};
+
+}  // namespace
+
+int main(int count, char** arguments) try {
+  if (count == 2 && (!std::strcmp(arguments[1], "--help") || !std::strcmp(arguments[1], "-h"))) {
+    std::fputs(usage, stdout);
+    return std::fflush(stdout) == 0 ? 0 : 1;
+  }
+  const Options options = options_of(count, arguments);
+  if (options.words.empty()) throw WrongUse{"a command is wanted"};
+  const auto* const command =
+      std::ranges::find_if(commands, [&](const Command& each) { return options.words[0] == each.name; });
+  if (command == std::end(commands)) throw WrongUse{"there is no command " + options.words[0]};
+  if (options.words.size() != command->words)
+    throw WrongUse{options.words[0] + (command->words == 2 ? " wants a file" : " wants a file and a function")};
+  command->run(options);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout)) throw Failure{std::string("standard output can't be written: ") + std::strerror(errno)};
+  return 0;
+} catch (const WrongUse& wrong) {
+  std::fprintf(stderr, "weft_run: %s; weft_run --help shows how it is called\n", wrong.what.c_str());
+  return 2;
+} catch (const Failure& failure) {
+  std::fprintf(stderr, "weft_run: %s\n", failure.why.c_str());
+  return 1;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "weft_run: %s\n", error.what());
+  return 1;
+}
