@@ -78,7 +78,10 @@ class Backward {
       const Type &type = type_of(results_[i]), &expected = type_of(node.operands[i]);
       WEFT_CHECK(type.dtype == expected.dtype && type.shape.rank() == expected.shape.rank(), "gradient of operand ", i,
                  " of ", info(node.op).name, " is ", to_string(type), ", not ", to_string(expected));
-      add_to(gradients_[walk_.output(operands[i], node.operands[i])], results_[i]);
+      // A rule may have made a number of a size, as that of cumprod does; what reads the gradient has the operand's
+      // type.
+      add_to(gradients_[walk_.output(operands[i], node.operands[i])],
+             RecordingBuilder().reshape(results_[i], expected.shape));
     }
   }
   void add_to(Tensor& total, const Tensor& gradient) const {

@@ -8,6 +8,7 @@
 #include "base/fail.hpp"
 #include "record/elementwise.hpp"
 #include "record/indexing.hpp"
+#include "record/ones.hpp"
 #include "record/record.hpp"
 #include "weft/detail/slopes.hpp"
 
@@ -97,7 +98,8 @@ void vjp_expand(const Pullback& p) {
   AxisSet repeated;
   for (int i = 0; i < to.rank(); ++i)
     if (i < lead || (from[i - lead].same(Dim(1)) && !to[i].same(Dim(1)))) repeated.insert(i);
-  Tensor total = repeated.empty() ? p.gradient() : build.sum(p.gradient(), repeated);
+  Tensor total = p.gradient();
+  if (!repeated.empty()) total = build.sum(settled_for_sum(total, repeated, p.node().loc), repeated);
   p.results[0] = build.reshape(total, from);
 }
 

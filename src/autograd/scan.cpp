@@ -7,6 +7,7 @@
 #include "base/fail.hpp"
 #include "ir/host_function.hpp"
 #include "ir/offload_mark.hpp"
+#include "record/ones.hpp"
 
 namespace weft {
 namespace {
@@ -247,7 +248,8 @@ class ScanDerivative {
       axes.insert(0);
       for (int i = 0; i + 1 < max_rank; ++i)
         if (node.attributes<Reduce>().axes[i]) axes.insert(i + 1);
-      return build.reshape(build.sum(with_views(node.input(0)), axes), node.type.shape);
+      const Tensor all = settled_for_sum(with_views(node.input(0)), axes, node.loc);
+      return build.reshape(build.sum(all, axes), node.type.shape);
     }
     if (node.op == Op::scatter_add)
       return build.make(Op::scatter_add, {with_views(node.input(0)), with_views(node.input(1))}, {}, node.type);

@@ -7,6 +7,7 @@
 #include "record/composite.hpp"
 #include "record/custom_callee.hpp"
 #include "record/loops.hpp"
+#include "record/ones.hpp"
 #include "record/record_body.hpp"
 
 namespace weft {
@@ -152,7 +153,7 @@ Tensor sum_of_examples(const Tensor& all) {
   examples.insert(0);
   Shape shape;
   for (int i = 1; i < type_of(all).shape.rank(); ++i) shape.push_back(type_of(all).shape[i]);
-  return build.reshape(build.sum(all, examples), shape);
+  return build.reshape(build.sum(settled_for_sum(all, examples, recorder().loc), examples), shape);
 }
 
 // Records the batch of a body in a body of its own.

@@ -271,8 +271,9 @@ Results batch_check(const BatchedNode& b) {
 }
 
 Results batch_host_call(const BatchedNode& b) {
-  fail(b.node.attributes<HostCalled>().gives ? "host_call" : "print", b.node.loc,
-       "is called once for all examples of a vmap, and these differ in its operands: return the values, and call it "
+  const char* const function = b.node.attributes<HostCalled>().gives ? "host_call" : "print";
+  fail(function, b.node.loc, function,
+       " is called once for all examples of a vmap, and these differ in its operands: return the values, and call it "
        "outside");
 }
 

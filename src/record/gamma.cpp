@@ -17,7 +17,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::
 
 void refuse_derivative(const CallValues& call, const char* function, const char* operand) {
   if (call.wanted[0])
-    fail(function, recorder().loc, "has no derivative with respect to ", operand, ": use stop_gradient");
+    fail(function, recorder().loc, function, " has no derivative with respect to ", operand, ": use stop_gradient");
 }
 
 // ---- zeta -----------------------------------------------------------------------------------------------------------

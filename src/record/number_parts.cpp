@@ -19,7 +19,7 @@ Tensor floating(const char* name, const At& x, Loc loc) {
 }
 
 void refuse_nextafter(const CallValues&, std::span<Tensor>) {
-  fail("nextafter", recorder().loc, "has no derivative: use stop_gradient");
+  fail("nextafter", recorder().loc, "nextafter has no derivative: use stop_gradient");
 }
 
 // Of floats with one sign the order is that of their bits.

@@ -11,6 +11,20 @@ bool is_symbolic(const Shape& shape) {
 }
 bool is_of_argument(Dim size) { return size.node() && size.node()->kind == DimKind::symbol; }
 
+// The axes that have a say in the order in which elements are combined, where they are of size 1: those of the result
+// that come after a reduced one, and then reduced ones around them.
+AxisSet ordering_axes(AxisSet over, int rank) {
+  AxisSet axes;
+  int first = 0, last = rank - 1;
+  while (first < rank && !over[first]) ++first;
+  while (last >= 0 && !over[last]) --last;
+  bool between = false;
+  for (int i = first; i < last; ++i) between |= !over[i];
+  for (int i = first; i < rank; ++i)
+    if (!over[i] || between) axes.insert(i);
+  return axes;
+}
+
 }  // namespace
 
 Tensor with_ones_at(const Tensor& value, AxisSet axes, Loc loc) {
@@ -63,6 +77,12 @@ Tensor settled_for(const Tensor& value, const Shape& shape, Loc loc) {
   for (int axis = 0; lead >= 0 && axis < from.rank(); ++axis)
     if (!from[axis].same(shape[axis + lead])) differ.insert(axis);
   return with_ones_at(value, differ, loc);
+}
+
+// The shape says in which order elements are combined, which floats show: there an axis of size 1 does not count.
+Tensor settled_for_sum(const Tensor& value, AxisSet over, Loc loc) {
+  const int rank = type_of(value).shape.rank();
+  return rank > 1 ? with_ones_at(value, ordering_axes(over, rank), loc) : value;
 }
 
 }  // namespace weft

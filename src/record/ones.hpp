@@ -12,5 +12,7 @@ Tensor with_ones_at(const Tensor& value, AxisSet axes, Loc loc);
 void settle_ones(std::span<Tensor> operands, int kept, Loc loc);
 // The value with its ones settled for an expansion to this shape.
 Tensor settled_for(const Tensor& value, const Shape& shape, Loc loc);
+// The value with its ones settled for a sum, or product, of floats over these axes.
+Tensor settled_for_sum(const Tensor& value, AxisSet over, Loc loc);
 
 }  // namespace weft

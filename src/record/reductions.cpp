@@ -24,27 +24,12 @@ AxisSet axes_over(const char* name, const Axes& axes, int rank, Loc loc) {
   return rank == 0 ? AxisSet() : over;
 }
 
-// The axes that have a say in the order in which elements are combined, where they are of size 1: those of the result
-// that come after a reduced one, and then reduced ones around them.
-AxisSet ordering_axes(AxisSet over, int rank) {
-  AxisSet axes;
-  int first = 0, last = rank - 1;
-  while (first < rank && !over[first]) ++first;
-  while (last >= 0 && !over[last]) --last;
-  bool between = false;
-  for (int i = first; i < last; ++i) between |= !over[i];
-  for (int i = first; i < rank; ++i)
-    if (!over[i] || between) axes.insert(i);
-  return axes;
-}
-
-// The shape says in which order elements are combined, which floats show: there an axis of size 1 does not count.
 Tensor reduce(Op op, const Tensor& given, const Axes& axes, bool keepdim, Loc loc) {
   const char* name = info(op).name;
   const bool rounds = is_floating(type_of(given).dtype) && (op == Op::sum || op == Op::prod);
   const int rank = type_of(given).shape.rank();
   const AxisSet over = axes_over(name, axes, rank, loc);
-  const Tensor value = rounds && rank > 1 ? with_ones_at(given, ordering_axes(over, rank), loc) : given;
+  const Tensor value = rounds ? settled_for_sum(given, over, loc) : given;
   const Shape& from = type_of(value).shape;
   const bool orders = op == Op::amax || op == Op::amin || op == Op::argmax;
   for (int i = 0; orders && i < rank; ++i)

@@ -314,7 +314,7 @@ TEST_CASE("what is refused, in a sentence with the user's line") {
           return a;
         })(x);
       }),
-      "once for all examples");
+      "print is called once for all examples");
   has(refused([&] { vmap([](const Tensor& a) { return a; })(sum(x)); }), "std::nullopt");
   const auto until = [](const Tensor& s) { return sum(s) < 3; };
   const auto step = [](const Tensor& s) { return s + uniform({6}, 0, 1, default_generator(), {DType::f64}); };

@@ -1,0 +1,127 @@
+// Derivatives of functions whose sizes are symbolic: they have the operands' sizes where a rule has made a number of
+// one, and the bits of the plain function's where a size is 1.
+#include <doctest/doctest.h>
+
+#include "tests/autograd/support.hpp"
+#include "tests/needs_compiler.hpp"
+#include "weft/checkpoint.hpp"
+#include "weft/compile.hpp"
+#include "weft/loops.hpp"
+#include "weft/random.hpp"
+#include "weft/transforms.hpp"
+#include "weft/vmap.hpp"
+
+namespace weft::test {
+namespace {
+
+Tensor drawn(Sizes sizes, std::uint64_t seed) {
+  Generator rng(seed);
+  return normal(sizes, 0, 1, rng).eval();
+}
+
+template <class F>
+void check_symbolic(F f, const Tensor& x) {
+  auto compiled = compile(f, {.dynamic = true, .backend = "aot_eager"});
+  const Tensor wanted = f(x), found = compiled(x);
+  CHECK(allclose(found, wanted).item<bool>());
+}
+
+// Its derivative makes a number of the axis. `body` is recorded before.
+template <class F>
+Tensor of_products(F body, const Tensor& x) {
+  return hvp([&](const Tensor& y) { return sum(sin(cumprod(body(y), -1)) + cumprod(body(y), 0)); }, x, cos(x));
+}
+
+TEST_CASE("symbolic sizes: a gradient has the sizes of its operand, where a body or a derivative reads it") {
+  const Tensor square = drawn({7, 7}, 1);
+  SUBCASE("custom_vjp") {
+    const auto f = [](const Tensor& x) {
+      return of_products(custom_vjp([](const Tensor& a) { return sin(a); },
+                                    [](const Tensor& a) {
+                                      return std::pair{sin(a), a};
+                                    },
+                                    [](const Tensor& a, const Tensor& g) { return g * cos(a); }),
+                         x);
+    };
+    check_symbolic(f, square);
+  }
+  SUBCASE("checkpoint") {
+    check_symbolic([](const Tensor& x) { return of_products(checkpoint([](const Tensor& a) { return sin(a); }), x); },
+                   square);
+  }
+  SUBCASE("loop") {
+    const auto f = [](const Tensor& x) {
+      return of_products(
+          [](const Tensor& y) {
+            return fori(
+                0, 2, [](Index, Tensor s) { return sin(s); }, y);
+          },
+          x);
+    };
+    check_symbolic(f, square);
+  }
+  SUBCASE("in the body of a loop") {
+    const auto f = [](const Tensor& x) {
+      const auto next = [](Index, Tensor s) { return cumprod(sin(s), -1); };
+      return hvp([&](const Tensor& y) { return sum(fori(0, 2, next, y)); }, x, cos(x));
+    };
+    check_symbolic(f, square);
+  }
+  SUBCASE("windows over which a loop runs") {
+    const auto f = [](const Tensor& x) {
+      const auto next = [](Tensor s, const Tensor& each) { return s * 0.5 + sin(each * s); };
+      const auto loss = [&](const Tensor& y) {
+        const Tensor windows = unfold(y, 1, 3, 2);
+        return sum(scan(next, select(windows, 0, 0), windows));
+      };
+      return hvp(loss, x, cos(x));
+    };
+    check_symbolic(f, drawn({3, 3}, 2));
+  }
+}
+
+// The shape says in which order the elements of a sum are added: there an axis of size 1 does not count.
+template <class F>
+void check_bits_of_one(F f) {
+  auto compiled = compile(f, {.level = Level::O1});
+  for (const std::int64_t rows : {7, 33})
+    for (const std::int64_t columns : {2, 1}) {
+      CAPTURE(rows);
+      CAPTURE(columns);
+      bool same = true;
+      for (std::uint64_t seed = 0; seed < 20; ++seed) {
+        const Tensor x = drawn({rows, columns}, seed), b = drawn({columns}, seed + 100);
+        const Tensor equal = all(f(x, b) == compiled(x, b));
+        same = same && equal.item<bool>();
+      }
+      CHECK(same);
+    }
+}
+
+TEST_CASE("symbolic sizes: a gradient that sums over what was repeated has the bits of the plain one at size 1" *
+          needs(a_compiler)) {
+  SUBCASE("of a bias") {
+    check_bits_of_one(
+        [](const Tensor& x, const Tensor& b) { return grad([&](const Tensor& c) { return sum(sin(x + c)); }, b); });
+  }
+  SUBCASE("of what all examples share") {
+    check_bits_of_one([](const Tensor& x, const Tensor& b) {
+      return grad([&](const Tensor& c) { return sum(vmap([&](const Tensor& y) { return sin(y * c); })(x)); }, b);
+    });
+  }
+  SUBCASE("in the body of a loop") {
+    check_bits_of_one([](const Tensor& x, const Tensor& b) {
+      const auto next = [&](Tensor s, const Tensor& y) { return s * 0.5 + sin(y * sum(s * ones({9, 1}), 0)); };
+      return grad([&](const Tensor& c) { return sum(scan(next, c, x)); }, b);
+    });
+  }
+  SUBCASE("of what a checkpoint captures") {
+    check_bits_of_one([](const Tensor& x, const Tensor& b) {
+      const auto block = checkpoint([&](const Tensor& c) { return sin(x * c); });
+      return grad([&](const Tensor& c) { return sum(block(c)); }, b);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace weft::test
