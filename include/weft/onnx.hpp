@@ -3,8 +3,8 @@
 //   onnx::Model model = onnx::load("resnet50.onnx");
 //   auto infer = compile([](const onnx::Model& m, const std::vector<Tensor>& x) { return m(x); });
 //   Tensor logits = infer(model, {images})[0];
-// In: a file, or its bytes, of operator sets 13 to 23. Out: a model, of which the floating initializers are parameters
-// by their names: it is compiled, differentiated, saved and packaged as any other.
+// In: a file, or its bytes, of operator sets 13 to 23 (24, where the operations are known). Out: a model, of which the
+// floating initializers are parameters by their names: it is compiled, differentiated, saved and packaged as any other.
 #pragma once
 #include <cstddef>
 #include <map>
@@ -39,7 +39,7 @@ std::vector<Port> outputs(const Model& model);  // what operator() gives, in ord
 
 // A model of a file, or of its bytes; tensors in other files are read from the folder of the file alone. The graph
 // stays known to the process until it ends. Throws Error that names the file: where it can't be read or is damaged;
-// where an operation is unknown (all such operations are named), or of an operator set beyond 23; where a node reads
+// where an operation is unknown (all such operations are named), or of an operator set beyond 24; where a node reads
 // what no earlier one gives; where a tensor is not as large as its sizes say, or of a type that Weft has not; where the
 // place of a tensor is outside of the folder.
 Model load(const std::string& path, Loc loc = Loc::current());

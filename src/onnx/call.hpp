@@ -149,6 +149,9 @@ inline constexpr int latest = 24;
 std::span<const OperatorRow> basic_operators();
 std::span<const OperatorRow> shape_operators();
 std::span<const OperatorRow> layer_operators();
+std::span<const OperatorRow> image_operators();
+std::span<const OperatorRow> control_operators();
+std::span<const OperatorRow> other_operators();
 const OperatorRow* find_operator(std::string_view name, std::int64_t version);
 
 // The node over few integers that are known on the host, symbolic sizes among them; false where it is not such a node.

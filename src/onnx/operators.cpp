@@ -362,6 +362,11 @@ constexpr OperatorRow rows[] = {
     {"Sqrt", 6, latest, one<sqrt>},
     {"Sub", 7, latest, two<sub>},
     {"Sum", 6, latest, many<add>},
+    {"Swish", 24, latest,
+     [](Call& c) {
+       const Tensor x = c.tensor();
+       c.give(x * sigmoid(x * c.number("alpha", 1)));
+     }},
     {"Tan", 7, latest, one<tan>},
     {"Tanh", 6, latest, one<tanh>},
     {"ThresholdedRelu", 10, latest, [](Call& c) { c.give(threshold(c.tensor(), c.number("alpha", 1), 0)); }},

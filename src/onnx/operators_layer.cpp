@@ -400,6 +400,15 @@ void attention(Call& c) {
     else
       mask = pad(mask, {0, rest}, Pads::constant, -std::numeric_limits<double>::infinity());
   }
+  if (c.has(std::size_t{6})) {  // how many keys of each batch there are
+    const Tensor there = arange(k.size(2), {DType::i64, q.device()}) < reshape(c.tensor(6), {-1, 1, 1, 1});
+    if (!mask.defined())
+      mask = there;
+    else if (mask.dtype() == DType::boolean)
+      mask = mask & there;
+    else
+      mask = where(there, mask, -std::numeric_limits<double>::infinity());
+  }
   if (!c.wants(3) && softcap == 0 && !(causal && (mask.defined() || c.has(std::size_t{4}))) && is_floating(q.dtype())) {
     nn::AttentionOptions options;
     options.attn_mask = mask;
@@ -414,33 +423,27 @@ void attention(Call& c) {
   const double factor = scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(static_cast<std::int64_t>(q.size(3))));
   const double root = std::sqrt(factor);
   const DType dtype = q.dtype();
-  Tensor scores = matmul(q * root, transpose(k * root, 2, 3));
-  const std::int64_t mode = c.integer("qk_matmul_output_mode", 0);
-  Tensor shown = scores;
-  if (softcap != 0) scores = tanh(scores / softcap) * softcap;
-  if (mode == 2) shown = scores;
-  const double hidden = -std::numeric_limits<double>::infinity();
-  const auto with_bias = [&](const Tensor& s) {
-    Tensor biased = s;
-    if (causal) {
-      const Tensor rows = reshape(arange(q.size(2), {DType::i64, q.device()}), {-1, 1});
-      const Tensor columns = arange(k.size(2), {DType::i64, q.device()});
-      const Tensor seen = c.has(std::size_t{4}) ? columns <= rows + At(c.tensor(4).size(2)) : columns <= rows;
-      biased = where(seen, biased, cast(full({}, hidden, {DType::f32, q.device()}), dtype));
-    }
-    if (mask.defined())
-      biased = mask.dtype() == DType::boolean
-                   ? where(mask, biased, cast(full({}, hidden, {DType::f32, q.device()}), dtype))
-                   : biased + cast(mask, dtype);
-    return biased;
-  };
-  scores = with_bias(scores);
-  if (mode == 1) shown = c.version() >= 23 ? with_bias(shown) : scores;
+  // What qk_matmul_output_mode chooses from: products, under the cap, with the masks, the weights. The cap comes before
+  // the masks, as in the package's text from 1.20 on: after it hidden keys would be seen again.
+  std::vector<Tensor> scores{matmul(q * root, transpose(k * root, 2, 3))};
+  Tensor biased = softcap != 0 ? tanh(scores[0] / softcap) * softcap : scores[0];
+  const Tensor capped = biased;
+  const Tensor hidden = cast(full({}, -std::numeric_limits<double>::infinity(), {DType::f32, q.device()}), dtype);
+  if (causal) {
+    const Tensor rows = reshape(arange(q.size(2), {DType::i64, q.device()}), {-1, 1});
+    const Tensor columns = arange(k.size(2), {DType::i64, q.device()});
+    biased = where(columns <= (c.has(std::size_t{4}) ? rows + At(c.tensor(4).size(2)) : rows), biased, hidden);
+  }
+  if (mask.defined())
+    biased = mask.dtype() == DType::boolean ? where(mask, biased, hidden) : biased + cast(mask, dtype);
+  scores.push_back(softcap != 0 ? capped : biased);
+  scores.push_back(biased);
   const DType wide = dtype == DType::f64 ? DType::f64 : DType::f32;
-  Tensor weights = cast(softmax(cast(scores, wide), -1), dtype);
-  if (mode == 3) shown = weights;
-  finished(matmul(weights, v));
-  c.give(shown);
+  scores.push_back(cast(softmax(cast(scores[2], wide), -1), dtype));
+  finished(matmul(scores[3], v));
+  const std::int64_t mode = c.integer("qk_matmul_output_mode", 0);
+  if (mode < 0 || mode > 3) c.refuse("qk_matmul_output_mode is ", mode, ", and goes from 0 to 3");
+  c.give(scores[static_cast<std::size_t>(mode)]);
 }
 void rotary_embedding(Call& c) {
   Tensor x = c.tensor();

@@ -400,9 +400,27 @@ void compress(Call& c) {
   const int axis = c.has("axis") ? c.axis("axis", 0, x.rank()) : 0;
   c.give(index_select(x, axis, select(nonzero(c.tensor(1)), 1, 0)));
 }
+// Of slices along an axis, which are in the order of their elements.
+void unique_slices(Call& c, int axis) {
+  const Tensor x = movedim(c.tensor(), axis, 0);
+  const Dim count = x.size(0);
+  const Tensor rows = reshape(x, {count, -1}), places = arange(count, {DType::i64, x.device()});
+  const Tensor equal = all(unsqueeze(rows, 1) == unsqueeze(rows, 0), 2);
+  const Tensor leader = argmax(cast(equal, DType::u8), 1);  // the first slice that is equal
+  Tensor order = select(nonzero(leader == places), 1, 0);
+  if (c.integer("sorted", 1))
+    for (auto column = static_cast<std::int64_t>(rows.size(1)); column-- > 0;)
+      order = gather(order, argsort(gather(select(rows, 1, column), order)));
+  const Tensor number =
+      scatter(zeros({count}, {DType::i64, x.device()}), 0, order, arange(order.size(0), {DType::i64, x.device()}));
+  c.give(movedim(gather(x, order), 0, axis));
+  c.give(order);
+  c.give(gather(number, leader));
+  c.give(sum(cast(gather(equal, order), DType::i64), 1));
+}
 void unique_elements(Call& c) {
   const Tensor x = c.tensor();
-  if (c.has("axis") && x.rank() != 1) c.refuse("along an axis of several is not read");
+  if (c.has("axis") && x.rank() != 1) return unique_slices(c, c.axis("axis", 0, x.rank()));
   const Unique found = unique(flatten(x));
   const Tensor inverse = flatten(found.inverse);
   // Where each value is first: the least place that has it.

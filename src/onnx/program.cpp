@@ -102,8 +102,8 @@ Model make_model(ModelData data, const std::string& file, Loc loc) {
   const auto set = made->model.operator_sets.find("");
   made->version = set == made->model.operator_sets.end() ? 0 : set->second;
   Linker linker{*made, loc};
-  if (made->version < 7 || made->version > latest)
-    linker.refuse("it is of operator set ", made->version, ", and those from 7 to ", latest, " are read");
+  if (made->version > latest)
+    linker.refuse("it is of operator set ", made->version, ", and those up to ", latest, " are read");
   linker.link(graph, {});
   if (!linker.unknown.empty()) {
     std::string names;
@@ -237,15 +237,21 @@ Model load(std::span<const std::byte> bytes, Loc loc) {
   return make_model(parse_model(elements, "model.onnx", "", loc), "model.onnx", loc);
 }
 
+namespace {
+std::vector<std::span<const OperatorRow>> tables() {
+  return {basic_operators(), shape_operators(),   layer_operators(),
+          image_operators(), control_operators(), other_operators()};
+}
+}  // namespace
 const OperatorRow* find_operator(std::string_view name, std::int64_t version) {
-  for (const auto rows : {basic_operators(), shape_operators(), layer_operators()})
+  for (const auto rows : tables())
     for (const OperatorRow& row : rows)
       if (row.name == name && row.since <= version && version <= row.until) return &row;
   return nullptr;
 }
 std::vector<std::string> operations() {
   std::set<std::string> names;
-  for (const auto rows : {basic_operators(), shape_operators(), layer_operators()})
+  for (const auto rows : tables())
     for (const OperatorRow& row : rows) names.emplace(row.name);
   return {names.begin(), names.end()};
 }
