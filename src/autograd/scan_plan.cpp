@@ -1,6 +1,10 @@
 #include "autograd/scan_plan.hpp"
 
 #include <algorithm>
+#include <unordered_set>
+
+#include "ir/minimum_cut.hpp"
+#include "record/values.hpp"
 
 namespace weft {
 namespace {
@@ -103,25 +107,97 @@ void ScanPlan::stack_slice(std::size_t operand) {
 }
 
 void ScanPlan::collect_needed() {
+  std::vector<Tensor> roots = stacked_;
   for (std::size_t k = 0; k < body_.carries(); ++k)
-    if (body_.active()[k] && body_.gradients()[k].defined()) need(body_.gradients()[k]);
-  for (const Tensor& value : stacked_) need(value);
+    if (body_.active()[k] && body_.gradients()[k].defined()) roots.push_back(body_.gradients()[k]);
   for (const Term& term : terms_) {
     if (term.in_loop) {
-      need(term.value);
+      roots.push_back(term.value);
       continue;
     }
     for (const Tensor& operand : term.value.node()->inputs())
       if (const Tensor value = stacked_value(operand); !body_.is_backward(value)) read_outside(value);
   }
+  choose_kept(roots);
+  for (const Tensor& root : roots) need(root);
 }
+
+// What the backward loop reads of the other one, chosen by a minimum cut: each value that it reads is computed again
+// from what is kept. A sum of a slice and a product is one stack, and keeps neither of the two.
+void ScanPlan::choose_kept(const std::vector<Tensor>& roots) {
+  std::vector<Tensor> values;  // of the forward loop
+  std::unordered_map<std::uint64_t, std::uint32_t> numbers;
+  std::unordered_set<const Node*> seen;
+  std::vector<Tensor> open = roots;
+  const auto number = [&](const Tensor& value) {
+    const auto [found, is_new] = numbers.try_emplace(value.word(), static_cast<std::uint32_t>(values.size()));
+    if (is_new) values.push_back(value);
+    return found->second;
+  };
+  std::vector<std::uint32_t> asked;  // the values that the backward loop reads
+  while (!open.empty()) {
+    const Tensor value = below_variables(open.back());
+    open.pop_back();
+    if (!body_.is_backward(value))
+      asked.push_back(number(value));
+    else if (seen.insert(value.node()).second)
+      open.insert(open.end(), value.node()->inputs().begin(), value.node()->inputs().end());
+  }
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> reads;  // operand, value
+  for (std::uint32_t i = 0; i < values.size(); ++i) {
+    const Tensor value = values[i];
+    if (!is_computed_again(value)) continue;
+    for (const Tensor& operand : value.node()->inputs()) {
+      const std::uint32_t from = number(below_variables(operand));
+      reads.emplace_back(from, i);
+    }
+  }
+  const auto count = static_cast<std::uint32_t>(values.size()), source = 2 * count, sink = source + 1;
+  MinimumCut cut(sink + 1);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::size_t slot = body_.slot(values[i]);
+    if (body_.is_capture(slot)) continue;  // the same in all iterations
+    cut.edge(2 * i, 2 * i + 1, bytes_to_keep(values[i]));
+    if (slot < body_.inputs().size() || !is_cheap(*values[i].node())) cut.edge(source, 2 * i, MinimumCut::unlimited);
+  }
+  for (const auto& [from, to] : reads) cut.edge(2 * from + 1, 2 * to, MinimumCut::unlimited);
+  for (const std::uint32_t i : asked) cut.edge(2 * i + 1, sink, MinimumCut::unlimited);
+  const std::vector<bool>& reached = cut.source_side(source, sink);
+  for (std::uint32_t i = 0; i < count; ++i)
+    if (reached[2 * i] && !reached[2 * i + 1]) kept_.insert(values[i].word());
+}
+bool ScanPlan::is_computed_again(const Tensor& value) const {
+  return body_.slot(value) == body_.inputs().size() && is_cheap(*value.node());
+}
+// Of one iteration. A slice of what has memory anyway, and what a product after the loop reads, cost nothing more.
+std::int64_t ScanPlan::bytes_to_keep(const Tensor& value) const {
+  const Type& type = type_of(value);
+  const std::size_t slot = body_.slot(value);
+  if (std::ranges::any_of(saved_, [&](const Tensor& each) { return each.same(value); })) return 0;
+  if (outside_.contains(slot)) return 0;
+  if (slot >= body_.carries() && slot < body_.inputs().size()) {
+    Tensor whole = below_variables(body_.node().input(slot));
+    while (is_view(whole.node()->op)) whole = below_variables(whole.node()->input(0));
+    if (whole.node()->op == Op::input || computed(whole.node())) return 0;
+  }
+  const std::int64_t elements = dims::at_hints(type.shape.element_count());
+  constexpr std::int64_t most = std::int64_t{1} << 36;
+  const auto bytes = static_cast<std::int64_t>(
+      storage_bytes(type.dtype, static_cast<std::size_t>(std::clamp<std::int64_t>(elements, 1, most))));
+  if (!is_computed_again(value)) return 8 * bytes;
+  // What the forward loop would write besides, and does not have as one value in memory, must be worth it.
+  const bool can_be_kept = value.node()->output_count == 1 && !type.weak && type.shape.rank() < max_rank &&
+                           info(value.node()->op).kind != OpKind::leaf;
+  return can_be_kept ? 9 * bytes : MinimumCut::unlimited;
+}
+
 void ScanPlan::need(const Tensor& given) {
   const Tensor value = below_variables(given);
   const Node& node = *value.node();
   if (!body_.is_backward(value)) {
     const std::size_t i = body_.slot(value);
-    if (i < body_.carries() || (i == body_.inputs().size() && !is_cheap(node))) return save(value);
-    if (i < body_.inputs().size()) return read(i);
+    if (body_.is_capture(i)) return read(i);
+    if (kept_.contains(value.word())) return i < body_.carries() || i == body_.inputs().size() ? save(value) : read(i);
   }
   if (!needed_.insert({&node, true}).second) return;
   for (const Tensor& operand : node.inputs()) need(operand);
@@ -134,6 +210,7 @@ void ScanPlan::save(const Tensor& value) {
 }
 void ScanPlan::read_outside(const Tensor& value) {
   const std::size_t i = body_.slot(value);
+  if (i >= body_.carries() && i < body_.inputs().size()) outside_.insert(i);
   if (i < body_.carries() || (i == body_.inputs().size() && !is_cheap(*value.node()))) save(value);
 }
 

@@ -33,6 +33,9 @@ class ScanPlan {
   void accumulate_rest();
   void stack_slice(std::size_t operand);
   void collect_needed();
+  void choose_kept(const std::vector<Tensor>& roots);
+  bool is_computed_again(const Tensor& value) const;
+  std::int64_t bytes_to_keep(const Tensor& value) const;
   void need(const Tensor& given);
   void read(std::size_t input);
   void save(const Tensor& value);
@@ -43,6 +46,8 @@ class ScanPlan {
   std::vector<Tensor> stacked_, saved_;
   std::vector<std::size_t> read_;
   std::unordered_map<const Node*, bool> needed_;
+  std::unordered_set<std::size_t> outside_;  // inputs of the body whose stacks are read after the backward loop
+  std::unordered_set<std::uint64_t> kept_;   // handles of what is in memory for the backward loop, but captures
 };
 
 }  // namespace weft

@@ -166,12 +166,20 @@ struct Run {
     const std::size_t count = graph.nodes.size();
     slots.resize(count);
     last_use.resize(count, 0);
+    find_longer_loops();
+    std::vector<std::size_t> runs_at(count);
+    for (std::size_t i = count; i-- > 0;) {
+      runs_at[i] = i;
+      if (!run_by.empty()) runs_at[run_by[i]] = i;
+    }
     for (std::size_t i = 0; i < count; ++i)
-      for (const Tensor& operand : graph.nodes[i].node()->inputs()) last_use[graph.number(operand)] = i;
+      for (const Tensor& operand : graph.nodes[i].node()->inputs()) {
+        std::size_t& last = last_use[graph.number(operand)];
+        last = std::max(last, runs_at[i]);
+      }
     for (std::size_t i = 0; i < fixed.size(); ++i)
       if (fixed[i]) last_use[i] = count;
     for (const Tensor& output : graph.outputs) last_use[graph.number(output)] = count;
-    find_longer_loops();
   }
 
   // A loop that calls the program's code runs itself: the longer one does not call it.

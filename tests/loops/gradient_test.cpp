@@ -2,6 +2,7 @@
 #include <ctime>
 
 #include "tests/loops/support.hpp"
+#include "weft/memory.hpp"
 
 using namespace weft;
 using namespace loops_test;
@@ -214,4 +215,38 @@ TEST_CASE("a scan whose value is read while its level is open, and one whose gra
   Tensor value;
   value = value_and_grad(loss, s).value;
   check_close(value, loss(s));
+}
+
+TEST_CASE("the backward loop reads one sum of a slice and a product, and neither of the two is kept for it") {
+  constexpr std::int64_t steps = 48, rows = 16, width = 32, stack = steps * rows * width * 8;
+  const auto f = [](const Tensor& w, const Tensor& xs) {
+    return grad(
+        [&](const Tensor& w) {
+          const auto step = [&](const Tensor& h, const Tensor& x) {
+            const Tensor next = tanh(x + matmul(h, w));
+            return std::pair{next, next};
+          };
+          const auto [last, ys] = scan(step, zeros({rows, width}, {DType::f64}), matmul(xs, w));
+          // The most is in memory after the first loop.
+          const Tensor wide = expand(unsqueeze(ys, 0), {8, steps, rows, width});
+          return sum(matmul(exp(wide), w)) + sum(last);
+        },
+        w);
+  };
+  const Tensor w = noise({width, width}, 1) * 0.1, xs = noise({steps, rows, width}, 2);
+  const auto most = [&](auto& call) {
+    call(w, xs).eval();
+    const MemoryMeter meter;
+    call(w, xs).eval();
+    return meter.peak();
+  };
+  auto compiled = compile(f, {.check = Check::never}),
+       eager = compile(f, {.check = Check::never, .backend = Backend::eager});
+  const std::int64_t planned = explain(compiled, w, xs).memory.taken, measured = most(eager);
+  const std::string found = std::to_string(static_cast<double>(planned) / stack) + " stacks planned, eagerly " +
+                            std::to_string(static_cast<double>(measured) / stack);
+  CAPTURE(found);
+  CHECK(static_cast<double>(planned) < 38.2 * stack);
+  CHECK(static_cast<double>(measured) < 38.2 * stack);
+  check_close(compiled(w, xs), eager(w, xs));
 }
