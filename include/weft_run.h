@@ -146,6 +146,30 @@ WEFT_RUN_API weft_status weft_function_call(const weft_function* function, size_
                                             const weft_tensor* const* arguments, size_t argument_count,
                                             weft_managed_tensor** results, size_t result_count);
 
+// ---- small programs ----------------------------------------------------------------------------------------------------
+
+// A program that links the archive (weft::runtime), and runs packages of few kinds of steps, may say which: then no others
+// are linked, and a package that has another one is refused. Once, in one of its files:
+//   const weft_step* const weft_linked_steps[] = {&weft_step_kernel, &weft_step_packed_matmul, NULL};
+#if defined(__GNUC__)
+typedef struct weft_step weft_step;
+// Generated kernels; products of Weft's own, oneDNN's, CBLAS's; oneDNN's convolutions.
+extern const weft_step weft_step_kernel __asm__("_ZN4weft7runtime5steps6kernelE");
+extern const weft_step weft_step_packed_matmul __asm__("_ZN4weft7runtime5steps13packed_matmulE");
+extern const weft_step weft_step_onednn_matmul __asm__("_ZN4weft7runtime5steps13onednn_matmulE");
+extern const weft_step weft_step_cblas_matmul __asm__("_ZN4weft7runtime5steps12cblas_matmulE");
+extern const weft_step weft_step_onednn_convolution __asm__("_ZN4weft7runtime5steps18onednn_convolutionE");
+// Sums by index, sorts, factorizations of matrices, parts of a value that are replaced, checks, loops.
+extern const weft_step weft_step_scatter __asm__("_ZN4weft7runtime5steps7scatterE");
+extern const weft_step weft_step_argsort __asm__("_ZN4weft7runtime5steps7argsortE");
+extern const weft_step weft_step_factorization __asm__("_ZN4weft7runtime5steps13factorizationE");
+extern const weft_step weft_step_update_slice __asm__("_ZN4weft7runtime5steps12update_sliceE");
+extern const weft_step weft_step_update_rows __asm__("_ZN4weft7runtime5steps11update_rowsE");
+extern const weft_step weft_step_check __asm__("_ZN4weft7runtime5steps5checkE");
+extern const weft_step weft_step_loop __asm__("_ZN4weft7runtime5steps4loopE");
+extern const weft_step* const weft_linked_steps[];
+#endif
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif

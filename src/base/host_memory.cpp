@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <fstream>
+#include <charconv>
 #include <limits>
 
 #include "base/cgroup.hpp"
@@ -35,7 +35,8 @@ std::uint64_t machine_memory(const std::string& root) {
       [](void* context, const std::string& folder, bool version_2) {
         std::uint64_t bytes = 0;  // a file without a number ("max") sets no limit
         auto& least = *static_cast<std::uint64_t*>(context);
-        if (std::ifstream(folder + (version_2 ? "memory.max" : "memory.limit_in_bytes")) >> bytes)
+        const std::string text = text_of_file(folder + (version_2 ? "memory.max" : "memory.limit_in_bytes"));
+        if (std::from_chars(text.data(), text.data() + text.size(), bytes).ec == std::errc())
           least = std::min(least, bytes);
       },
       &least);

@@ -1,7 +1,10 @@
 #include "base/options.hpp"
 
+#include <locale.h>
+
 #include <algorithm>
 #include <charconv>
+#include <concepts>
 #include <cstdlib>
 #include <string_view>
 
@@ -17,14 +20,30 @@ std::string_view environment(const char* name) {
   return value ? value : "";
 }
 
+// Where the number ends; null: it is none.
+template <std::integral T>
+const char* parse(std::string_view text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() ? end : nullptr;
+}
+// As std::from_chars, which is 25 kB for floats. `text` ends with a zero: it is a variable's.
+const char* parse(std::string_view text, double& value) {
+  if (text[0] != '.' && (text[0] < '0' || text[0] > '9')) return nullptr;
+  const locale_t plain = newlocale(LC_ALL_MASK, "C", nullptr);
+  if (!plain) return nullptr;
+  char* end = nullptr;
+  value = strtod_l(text.data(), &end, plain);
+  freelocale(plain);
+  return end;
+}
 // `fallback` where the variable is unset; a value outside [least, most] is warned about.
 template <class T>
 T number(const char* name, T fallback, T least, T most) {
   const std::string_view text = environment(name);
   if (text.empty()) return fallback;
   T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc() && end == text.data() + text.size() && value >= least && value <= most) return value;
+  const char* const end = parse(text, value);
+  if (end == text.data() + text.size() && value >= least && value <= most) return value;
   logging::warn_once(std::string(name) + "='" + std::string(text) + "' is not a number in range and is ignored");
   return fallback;
 }

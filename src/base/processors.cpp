@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
+#include <cstdio>
 #include <limits>
 
 #include "base/cgroup.hpp"
@@ -37,12 +37,10 @@ int processor_quota(const std::string& root) {
       root, "cpu",
       [](void* context, const std::string& folder, bool version_2) {
         double quota = 0, period = 0;  // microseconds; "max" and -1 set no limit
-        if (version_2) {
-          std::ifstream(folder + "cpu.max") >> quota >> period;
-        } else {
-          std::ifstream(folder + "cpu.cfs_quota_us") >> quota;
-          std::ifstream(folder + "cpu.cfs_period_us") >> period;
-        }
+        const auto text = [&](const char* file) { return text_of_file(folder + file); };
+        const std::string both =
+            version_2 ? text("cpu.max") : text("cpu.cfs_quota_us") + " " + text("cpu.cfs_period_us");
+        std::sscanf(both.c_str(), "%lf %lf", &quota, &period);
         double& least = *static_cast<double*>(context);
         if (quota > 0 && period > 0) least = std::min(least, quota / period);
       },

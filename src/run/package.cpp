@@ -36,11 +36,19 @@ std::string bytes_of(const char* path) {
   return bytes;
 }
 
+std::shared_ptr<const runtime::Preparable> read_linked_step(const std::string& name, runtime::FieldReader& from) {
+  for (const weft_step* const* each = weft_linked_steps; *each; ++each) {
+    const auto& step = *reinterpret_cast<const runtime::NamedStep*>(*each);  // weft_run.h names it so
+    if (name == step.name) return step.read(from, read_linked_step);
+  }
+  return nullptr;
+}
+
 weft_package* open(const char* function, std::string name, const char* path, std::string_view bytes) {
   auto state = std::make_shared<PackageState>();
   state->name = std::move(name);
   try {
-    state->file = runtime::read_package(bytes, runtime::read_step);
+    state->file = runtime::read_package(bytes, read_linked_step);
   } catch (const runtime::PackageRefusal& refusal) {
     refuse(WEFT_BAD_PACKAGE, "[", function, "] ", path, " ", refusal.why);
   }

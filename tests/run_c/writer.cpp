@@ -46,6 +46,7 @@ int main(int, char** arguments) try {
   });
   PackageWriter writer;
   writer.add("forward", forward, model, any_rows);
+  writer.write(folder + "/forward.weft");
   writer.add("step", step, model, x, labels);
   writer.write(folder + "/mlp.weft");
 
