@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "autograd/backward.hpp"
-#include "autograd/checkpoint.hpp"
 #include "autograd/custom.hpp"
 #include "autograd/forward.hpp"
 #include "base/fail.hpp"

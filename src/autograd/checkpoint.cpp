@@ -4,14 +4,11 @@
 
 #include <optional>
 
-#include "autograd/checkpoint.hpp"
 #include "ir/host_function.hpp"
 #include "record/composite.hpp"
 #include "record/loop_state.hpp"
 
 namespace weft {
-
-bool is_checkpoint(const Callee& callee) { return interned_text(called_name(callee.called).id) == "checkpoint"; }
 
 namespace detail {
 

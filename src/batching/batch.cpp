@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
+#include "ir/any_node.hpp"
 #include "record/place_guard.hpp"
 #include "record/record_body.hpp"
 
@@ -57,6 +58,19 @@ Tensor Batcher::all(const Batched& value) const {
   const Type type = this->type(type_of(value.value));
   if (node.op == Op::constant) return record(Op::constant, {}, node.attributes(), type, node.loc);
   return build.expand(value.value, type.shape);
+}
+
+Tensor Batcher::spread(const Tensor& of_each, const Shape& shape) const {
+  Shape ones = Shape::of(size_);
+  for (int axis = 1; axis < shape.rank(); ++axis) ones.push_back(1);
+  return build.expand(build.reshape(of_each, ones), shape);
+}
+
+bool draws(const Graph& graph) {
+  return any_node(graph, [](const Node& node) { return node.op == Op::random_bits; });
+}
+bool has_positions(const Graph& graph) {
+  return any_node(graph, [](const Node& node) { return info(node.op).kind == OpKind::index; });
 }
 
 bool can_batch(const Graph& graph) {

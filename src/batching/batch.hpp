@@ -35,6 +35,8 @@ class Batcher {
   Type type(Type of_one) const;
   // The value with axis 0 for the examples: expanded, where they do not differ.
   Tensor all(const Batched& value) const;
+  // A value [size], a number for each example, in this shape of a value of all of them.
+  Tensor spread(const Tensor& of_each, const Shape& shape) const;
 
  private:
   Dim size_;
@@ -57,7 +59,7 @@ struct BatchedNode {
 using BatchingRule = std::vector<Batched> (*)(const BatchedNode&);
 BatchingRule batching_rule(Op op);
 
-// Regions (regions.cpp).
+// What has bodies: calls (calls.cpp), loops and choices (loops.cpp).
 std::vector<Batched> batch_call(const BatchedNode&);
 std::vector<Batched> batch_scan(const BatchedNode&);
 std::vector<Batched> batch_while_loop(const BatchedNode&);

@@ -35,8 +35,7 @@ Results one_axis_on(const BatchedNode& b) {
 #define WEFT_STRUCTURAL(...)
 #include "weft/ops.def"
 
-// ---- leaves, which have no operands
-// -----------------------------------------------------------------------------------
+// ---- leaves, which have no operands ---------------------------------------------------------------------------------
 
 Results no_operand(const BatchedNode& b) {
   WEFT_CHECK(false, info(b.node.op).name, " has no operand that could differ");
@@ -185,8 +184,7 @@ Results batch_convolution_weight_gradient(const BatchedNode& b) {
   return made(split(result, 0, b.size(), channels));
 }
 
-// ---- rows at positions: those of all examples are the rows of one table
-// -----------------------------------------------
+// ---- rows at positions: those of all examples are the rows of one table ---------------------------------------------
 
 // Positions [size, ...] in tables of so many rows, as positions in the table of all.
 Tensor in_one_table(const Tensor& index, Dim rows, Loc loc) {
@@ -200,10 +198,7 @@ Tensor positions_of(const BatchedNode& b, std::size_t i) {
   const Tensor index = b.all(i), &active = b.batcher.active();
   if (!active.defined()) return index;
   const Type& type = type_of(index);
-  Shape ones = Shape::of(b.size());
-  for (int axis = 1; axis < type.shape.rank(); ++axis) ones.push_back(1);
-  const Tensor counts = build.expand(build.reshape(active, ones), type.shape);
-  return build.make(Op::where, {counts, index, constant_like(0, type, b.node.loc)});
+  return build.make(Op::where, {b.batcher.spread(active, type.shape), index, constant_like(0, type, b.node.loc)});
 }
 
 Results batch_gather(const BatchedNode& b) {

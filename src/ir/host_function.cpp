@@ -6,6 +6,7 @@
 
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
+#include "ir/any_node.hpp"
 
 namespace weft {
 namespace {
@@ -33,17 +34,12 @@ const HostCalls& host_function(std::int64_t number) {
   return functions().all.at(static_cast<std::size_t>(number - 1));
 }
 
-bool calls_host(const Graph& graph) {
-  return std::ranges::any_of(graph.nodes, [](const Tensor& value) {
-    const Node& node = *value.node();
-    return node.op == Op::host_call ||
-           std::ranges::any_of(node.bodies(), [](const auto& body) { return calls_host(*body); });
-  });
-}
+static bool is_host_call(const Node& node) { return node.op == Op::host_call; }
+bool calls_host(const Graph& graph) { return any_node(graph, is_host_call); }
 
 bool runs_once(const Node& node) {
-  if (node.op == Op::host_call) return node.attributes<HostCalled>().gives;
-  return std::ranges::any_of(node.bodies(), [](const auto& body) { return calls_host(*body); });
+  if (is_host_call(node)) return node.attributes<HostCalled>().gives;
+  return any_inner_node(node, is_host_call);
 }
 
 }  // namespace weft

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "ir/any_node.hpp"
 #include "ir/callee.hpp"
 #include "ir/graph_copy.hpp"
 #include "ir/host_function.hpp"
@@ -12,10 +13,7 @@ namespace weft {
 namespace {
 
 bool any_loop(const Graph& graph) {
-  return std::ranges::any_of(graph.nodes, [](const Tensor& value) {
-    const Node& node = *value.node();
-    return is_loop(node.op) || std::ranges::any_of(node.bodies(), [](const auto& body) { return any_loop(*body); });
-  });
+  return any_node(graph, [](const Node& node) { return is_loop(node.op); });
 }
 
 bool same_call(const Node& a, const Node& b) {

@@ -35,6 +35,8 @@ Tensor record_node(const Node& node, std::span<const Tensor> operands) {
                        node.loc);
 }
 
+bool is_checkpoint(const Callee& callee) { return interned_text(called_name(callee.called).id) == "checkpoint"; }
+
 void mark_as_recomputation(const Tensor& call) {
   if (const Trace* const trace = recorder().trace())
     call.node()->recomputation = static_cast<std::uint32_t>(trace->recorded + 1);

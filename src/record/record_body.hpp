@@ -7,6 +7,9 @@ namespace weft {
 
 // A node once more, with these operands, at the recorder's place.
 Tensor record_node(const Node& node, std::span<const Tensor> operands);
+// Whether calls of it are of a checkpointed function, whose derivative computes the values inside again. Its name alone
+// says so, so that a batch of it is one too.
+bool is_checkpoint(const Callee& callee);
 // Marks a call that computes values again. Its number is the only one in the trace, and the same whenever the function
 // is traced. Outside a trace nothing is computed again.
 void mark_as_recomputation(const Tensor& call);

@@ -7,6 +7,7 @@
 #include "base/hash.hpp"
 #include "base/log.hpp"
 #include "base/word_hash.hpp"
+#include "ir/any_node.hpp"
 #include "ir/builder.hpp"
 #include "ir/node_key.hpp"
 #include "trace/segments.hpp"
@@ -38,11 +39,7 @@ bool is_allowed(const Node& node) {
   }
 }
 bool is_product(const Node& node) {
-  const OpKind kind = info(node.op).kind;
-  return kind == OpKind::contraction || kind == OpKind::convolution ||
-         std::ranges::any_of(node.bodies(), [](const auto& body) {
-           return std::ranges::any_of(body->nodes, [](const Tensor& value) { return is_product(*value.node()); });
-         });
+  return info(node.op).kind == OpKind::contraction || info(node.op).kind == OpKind::convolution;
 }
 
 bool same_numbers(const TraceResult& a, const TraceResult& b) {
@@ -95,7 +92,7 @@ class Selection {
     made.generator = source_of(drawn);
     if (std::max(cost_of(only_true_), cost_of(only_false_)) + selected_ > limit()) return {};
     // A product that others read as well is computed as it would be for the decision alone.
-    if (std::ranges::any_of(decides_.graph.nodes, [](const Tensor& value) { return is_product(*value.node()); }))
+    if (any_node(decides_.graph, is_product))
       for (const Tensor& value : decided_) add_output(value);
 
     made.graph = make_graph(std::move(inputs_), std::move(outputs_), std::move(effects_));
