@@ -2,6 +2,7 @@
 
 #include "autograd/backward.hpp"
 #include "autograd/loops.hpp"
+#include "autograd/zeros.hpp"
 #include "base/fail.hpp"
 #include "ir/callee.hpp"
 #include "ir/host_function.hpp"
@@ -39,11 +40,7 @@ void differentiate_cond(const Pullback& p) {
     given[b] = pull_back(values, seeds, variables, "grad", node.loc);
     // Zeros where the other branch alone has a gradient.
     for (std::size_t i = 0; i < variables.size(); ++i)
-      if (!given[b][i].defined()) {
-        Type type = type_of(variables[i]);
-        type.weak = false;
-        given[b][i] = constant_like(0, type, node.loc);
-      }
+      if (!given[b][i].defined()) given[b][i] = zeros_of(variables[i], node.loc);
     scope.close();
     WEFT_CHECK(scope.captured().empty(), "the derivative of a branch captures");
   }

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "autograd/backward.hpp"
+#include "autograd/zeros.hpp"
 #include "base/fail.hpp"
 #include "record/composite.hpp"
 #include "record/evaluate.hpp"
@@ -14,12 +15,6 @@ namespace weft {
 namespace {
 
 bool is_float(const Tensor& value) { return is_floating(type_of(value).dtype); }
-
-Tensor zeros_of(const Tensor& value, Loc loc) {
-  Type type = type_of(value);
-  type.weak = false;
-  return constant_like(0, type, loc);
-}
 
 const char* name_of_custom(const CustomCallee& custom) { return custom.is_forward ? "custom_jvp" : "custom_vjp"; }
 

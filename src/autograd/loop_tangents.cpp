@@ -4,6 +4,7 @@
 #include "autograd/backward.hpp"
 #include "autograd/forward.hpp"
 #include "autograd/loops.hpp"
+#include "autograd/zeros.hpp"
 #include "base/fail.hpp"
 #include "ir/callee.hpp"
 #include "ir/host_function.hpp"
@@ -11,12 +12,6 @@
 
 namespace weft {
 namespace {
-
-Tensor zeros_of(const Tensor& like, Loc loc) {
-  Type type = type_of(like);
-  type.weak = false;
-  return constant_like(0, type, loc);
-}
 
 // The tangents' body computes what the body does again, and the program's code is called once.
 void require_repeatable(const Graph& body, const char* what) {

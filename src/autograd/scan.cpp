@@ -4,6 +4,7 @@
 
 #include "autograd/loops.hpp"
 #include "autograd/scan_plan.hpp"
+#include "autograd/zeros.hpp"
 #include "base/fail.hpp"
 #include "ir/host_function.hpp"
 #include "ir/offload_mark.hpp"
@@ -127,12 +128,6 @@ class ScanDerivative {
   }
   static bool is_saved(std::span<const Tensor> saved, const Tensor& value) {
     return std::ranges::any_of(saved, [&](const Tensor& each) { return each.same(value); });
-  }
-
-  static Tensor zeros_of(const Tensor& like, Loc loc) {
-    Type type = type_of(like);
-    type.weak = false;
-    return constant_like(0, type, loc);
   }
 
   // Carries: gradients of carries, sums of terms. Scanned: gradients of what was stacked, slices, what was saved.

@@ -8,9 +8,11 @@
 
 #include "autograd/backward.hpp"
 #include "autograd/forward.hpp"
+#include "autograd/zeros.hpp"
 #include "base/fail.hpp"
 #include "batching/batch.hpp"
 #include "record/computed_call.hpp"
+#include "record/leaf_paths.hpp"
 #include "record/loops.hpp"
 #include "record/record_body.hpp"
 
@@ -26,24 +28,6 @@ std::vector<std::size_t> varying(const LeafList& leaves) {
   for (std::size_t i = 0; i < leaves.leaves.size(); ++i)
     if (varies(leaves.leaves[i])) positions.push_back(i);
   return positions;
-}
-
-Tensor zeros_of(Type type, Loc loc) {
-  type.weak = false;
-  return constant_like(0, type, loc);
-}
-
-std::string name_of(const LeafList& leaves, const TypeDescription& description, std::size_t position,
-                    const char* otherwise) {
-  struct Search {
-    std::size_t left;
-    std::string found;
-  } search{position, {}};
-  visit_paths(description, leaves.leaves.begin(), &search, [](void* context, const Leaf&, const char* path) {
-    Search& state = *static_cast<Search*>(context);
-    if (state.left-- == 0) state.found = path;
-  });
-  return search.found.empty() ? otherwise : search.found;
 }
 
 // What tells two values of one C++ type apart besides their tensors and numbers.
@@ -71,7 +55,7 @@ void require_like(const char* operation, Loc loc, const char* what, const LeafLi
     if (!value.defined()) continue;
     const Type &type = type_of(value), &expected = types[i];
     if (type.dtype == expected.dtype && type.shape == expected.shape) continue;
-    const std::string name = name_of(given, description, positions[i], "");
+    const std::string name = leaf_path(description, given, positions[i]);
     fail(operation, loc, what, name.empty() ? "" : " of ", name, " is ", to_string(type),
          ", the value that it belongs to is ", to_string(expected));
   }

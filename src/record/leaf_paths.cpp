@@ -131,6 +131,18 @@ std::size_t visit_paths(const TypeDescription& description, const Leaf* leaves, 
   return static_cast<std::size_t>(walk.next - walk.begin);
 }
 
+std::string leaf_path(const TypeDescription& description, const LeafList& leaves, std::size_t leaf) {
+  struct Search {
+    std::size_t left;
+    std::string found;
+  } search{leaf, {}};
+  visit_paths(description, leaves.leaves.begin(), &search, [](void* context, const Leaf&, const char* path) {
+    Search& at = *static_cast<Search*>(context);
+    if (at.left-- == 0) at.found = path;
+  });
+  return search.found;
+}
+
 LeafKind trainable_kind(const LeafList& leaves) {
   auto holds = [&](LeafKind kind) {
     return std::any_of(leaves.leaves.begin(), leaves.leaves.end(), [&](const Leaf& leaf) { return leaf.kind == kind; });

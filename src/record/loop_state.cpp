@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
+#include "record/leaf_paths.hpp"
 
 namespace weft::detail {
 namespace {
@@ -18,15 +19,8 @@ std::string bytes_of(const Leaf& leaf) {
 }
 
 std::string name_of(const char* what, const Leaves& leaves, std::size_t leaf) {
-  struct Search {
-    std::size_t left;
-    std::string path;
-  } search{leaf, {}};
-  visit_paths(leaves.type, leaves.list.leaves.begin(), &search, [](void* context, const Leaf&, const char* path) {
-    Search& s = *static_cast<Search*>(context);
-    if (s.left-- == 0) s.path = path;
-  });
-  return search.path.empty() ? what : concat_text(what, "'s ", search.path);
+  const std::string path = leaf_path(leaves.type, leaves.list, leaf);
+  return path.empty() ? what : concat_text(what, "'s ", path);
 }
 
 bool same_type(const Type& a, const Type& b) {
