@@ -1,9 +1,5 @@
-#include <algorithm>
-
 #include "codegen/cuda.hpp"
-#include "providers/provider.hpp"
-#include "providers/sources.hpp"
-#include "providers/stored_payload.hpp"
+#include "providers/update_payload.hpp"
 #include "runtime/cuda/steps.hpp"
 #include "runtime/host/steps.hpp"
 
@@ -23,60 +19,24 @@ runtime::SliceUpdate update_of(const Candidate& candidate) {
   return update;
 }
 
-class UpdatePayload final : public StoredPayload<runtime::StoredSliceUpdate> {
+class SlicePayload final : public UpdatePayload<SlicePayload, runtime::StoredSliceUpdate> {
  public:
-  explicit UpdatePayload(const Candidate& candidate)
-      : StoredPayload(runtime::StoredSliceUpdate(update_of(candidate))),
-        dtype_(candidate.result().type.dtype),
-        buffers_(candidate.buffers()) {}
-  std::string details() const override { return checked_ ? ", unless a check has failed" : ""; }
-  // Where nothing else of the step reads the value.
-  bool in_place(int argument, int result) const override {
-    return argument == buffers_[0] && result == buffers_[3] && stored_.what.offsets[0].same(Dim(0)) &&
-           std::count(buffers_.begin(), buffers_.end(), argument) == 1;
-  }
-  std::shared_ptr<const Payload> predicated(int) const override {
-    auto checked = std::make_shared<UpdatePayload>(*this);
-    checked->checked_ = true;
-    return checked;
-  }
-  std::vector<bool> writes(std::size_t buffers) const override {
-    std::vector<bool> all(buffers, false);
-    all[3] = true;
-    return all;
-  }
-  runtime::EntryPoint emit(Sources& sources) const override {
-    if (sources.device().type == Device::Type::cpu) return {};
-    const std::string name = codegen::cuda_update_slice_name(dtype_, checked_);
-    sources.add(name, codegen::cuda_update_slice(dtype_, checked_));
-    return {name};
-  }
-  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    if (preparation.device.type == Device::Type::cpu) return StoredPayload::prepare(preparation);
-    return std::make_unique<runtime::cuda::DeviceUpdate>(stored_.what, checked_, preparation);
+  using OnDevice = runtime::cuda::DeviceUpdate;
+  explicit SlicePayload(const Candidate& candidate)
+      : UpdatePayload(runtime::StoredSliceUpdate(update_of(candidate)), candidate),
+        dtype_(candidate.result().type.dtype) {}
+  std::pair<std::string, std::string> function(bool checked) const {
+    return {codegen::cuda_update_slice_name(dtype_, checked), codegen::cuda_update_slice(dtype_, checked)};
   }
 
  private:
   DType dtype_;
-  std::vector<int> buffers_;
-  bool checked_ = false;
-};
-
-class UpdateProvider final : public Provider {
- public:
-  bool takes(const Node& node, Device) const override { return node.op == Op::update_slice; }
-  bool reads(const Shape& shape, std::span<const Dim> strides) const override { return is_row_major(shape, strides); }
-  std::optional<Offer> offer(const Candidate& candidate) const override {
-    auto payload = std::make_shared<UpdatePayload>(candidate);
-    const Dim bytes = payload->cost().bytes;
-    return Offer{bytes / Dim(8), std::move(payload)};
-  }
 };
 
 }  // namespace
 
 const Provider& update_slice() {
-  static constinit const UpdateProvider provider;
+  static constinit const UpdateProvider<SlicePayload, Op::update_slice> provider;
   return provider;
 }
 
