@@ -36,11 +36,13 @@ struct Stage {
   std::size_t (*of_graph)(Compilation&, Device) = nullptr;
   std::size_t (*of_target)(Target&) = nullptr;
   const RegisteredPass* registered = nullptr;
-  bool needed = true;  // the stages below need it
+  bool needed = true;                      // the stages below need it
+  std::optional<PassStage> precedes = {};  // it is preceded by the program's own passes of this kind
 
   bool is_pass() const { return pass || registered; }
 
-  constexpr Stage(const char* name, Pass pass, bool needed = false) : name(name), pass(pass), needed(needed) {}
+  constexpr Stage(const char* name, Pass pass, bool needed = false, std::optional<PassStage> precedes = {})
+      : name(name), pass(pass), needed(needed), precedes(precedes) {}
   constexpr Stage(const char* name, std::size_t (*run)(Compilation&, Device)) : name(name), of_graph(run) {}
   constexpr Stage(const char* name, std::size_t (*run)(Target&)) : name(name), of_target(run) {}
   explicit Stage(const RegisteredPass& pass) : name(pass.name.c_str()), registered(&pass), needed(false) {}
@@ -52,9 +54,9 @@ struct Stage {
 // leaves. Then equal values are one value, and what is computed again is no more made one with the first.
 constexpr bool needed = true;
 constexpr Stage stages[] = {
-    {"merge_loops", merge_loops, needed},
+    {"merge_loops", merge_loops, needed, PassStage::traced},
     {"inline_calls", inline_calls, needed},
-    {"fold_constants", fold_constants},
+    {"fold_constants", fold_constants, !needed, PassStage::joint},
     {"simplify_algebra", simplify_algebra},
     {"common_subexpressions", common_subexpressions},
     {"orient_matmul", orient_matmul},
@@ -65,7 +67,7 @@ constexpr Stage stages[] = {
     {"decompose_argsort", decompose_argsort, needed},
     {"widen_scatter_add", widen_scatter_add, needed},
     {"local_collectives", local_collectives, needed},
-    {"dead_code", dead_code},
+    {"dead_code", dead_code, !needed, PassStage::before_fusion},
     {"prune_loops", prune_loops},
     {"schedule", schedule},
     {"memory", memory},
@@ -75,22 +77,17 @@ constexpr Stage stages[] = {
 };
 
 // With the passes that the program has registered, each before the stage that ends the form of the graph which it asks
-// for. What they record may have calls, and operations that are to be taken apart.
+// for. What they record may have calls, and operations that are to be taken apart: so the passes above that are needed
+// run once more.
 std::vector<Stage> stages_with(const RegisteredPasses& registered) {
   std::vector<Stage> all;
-  const auto add = [&](PassStage stage) {
+  for (const Stage& stage : stages) {
     const std::size_t before = all.size();
     for (const RegisteredPass& pass : registered.passes)
-      if (pass.stage == stage) all.emplace_back(pass);
-    return all.size() > before;
-  };
-  add(PassStage::traced);
-  for (const Stage& stage : stages) {
-    const std::string_view name = stage.name;
-    if (name == "fold_constants" && add(PassStage::joint)) all.emplace_back("inline_calls", inline_calls, needed);
-    if (name == "dead_code" && add(PassStage::before_fusion))
-      for (const Stage& each : stages)
-        if (each.pass && each.needed) all.push_back(each);
+      if (pass.stage == stage.precedes) all.emplace_back(pass);
+    if (all.size() > before)
+      for (const Stage* above = stages; above != &stage; ++above)
+        if (above->pass && above->needed) all.push_back(*above);
     all.push_back(stage);
   }
   return all;
@@ -144,6 +141,13 @@ ScheduleChoices choices_of(const PipelineOptions& options) {
   return {options.level != Level::O0, options.region != Region::never, options.precision == Precision::fused,
           options.level == Level::O3};
 }
+Compilation compilation_of(Graph graph, std::shared_ptr<Executable> executable, const PipelineOptions& options) {
+  return {.graph = std::move(graph),
+          .executable = std::move(executable),
+          .updates = options.updates,
+          .title = options.title,
+          .choices = choices_of(options)};
+}
 int optimization_of(Level level) { return level >= Level::O2 ? -1 : 1; }
 
 // Numbers alone may be anywhere.
@@ -175,7 +179,7 @@ StageReport run_pass(const Stage& stage, Graph& graph, PassContext& context, boo
 // What a call of the graph would take, after these stages: passes, the schedule and its memory.
 std::int64_t planned_bytes(Graph graph, Device device, std::span<const Stage> stages, PassContext& context,
                            const PipelineOptions& options) {
-  Compilation compilation{std::move(graph), {}, {}, nullptr, options.updates, options.title, choices_of(options)};
+  Compilation compilation = compilation_of(std::move(graph), nullptr, options);
   for (const Stage& stage : stages) {
     if (stage.is_pass())
       run_pass(stage, compilation.graph, context, false);
@@ -294,8 +298,7 @@ std::vector<std::shared_ptr<const Executable>> executables_of(std::vector<provid
     again.after = nullptr;
     const auto make = [again](TextSources& kept) {
       const DefaultFloatModes modes;
-      Compilation compilation{kept.traced(),    {}, {}, std::make_shared<Executable>(), again.updates, again.title,
-                              choices_of(again)};
+      Compilation compilation = compilation_of(kept.traced(), std::make_shared<Executable>(), again);
       run_of_graph(compilation, Device::cpu(), stages_for(again), again);
       kept.add(compilation, Device::cpu());
     };
@@ -338,8 +341,7 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
     if (stored) executable->cache.push_back("plan: " + stored->found());
     all.push_back(executable);
     const std::shared_ptr<TextSources> kept = keep ? std::make_shared<TextSources>(graph) : nullptr;
-    Compilation& compilation = target->graphs.emplace_back(
-        Compilation{std::move(graph), {}, {}, executable, options.updates, options.title, choices_of(options)});
+    Compilation& compilation = target->graphs.emplace_back(compilation_of(std::move(graph), executable, options));
     run_of_graph(compilation, device, stages, options);
     if (kept) kept->add(compilation, device);
     executable->kept = kept;
