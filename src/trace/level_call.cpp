@@ -1,14 +1,10 @@
 #include "trace/level_call.hpp"
 
 #include <algorithm>
-#include <optional>
-#include <unordered_map>
 
 #include "autograd/backward.hpp"
-#include "autograd/forward.hpp"
 #include "base/dim_conditions.hpp"
 #include "base/fail.hpp"
-#include "ir/graph_copy.hpp"
 #include "ir/partition.hpp"
 #include "record/composite.hpp"
 #include "record/computed_call.hpp"
@@ -22,76 +18,6 @@
 
 namespace weft::detail {
 namespace {
-
-// The derivative of a graph, recorded in a trace of its own, over a copy of the graph's nodes.
-struct Derivation {
-  Trace trace;
-  std::size_t operand_count, result_count;
-  std::vector<Tensor> inputs;       // operands, results, gradients of the results or tangents of the operands
-  std::optional<GraphCopy> copies;  // of the graph's nodes
-  std::vector<Tensor> outputs;
-  struct Gradient {
-    std::size_t place, output;  // of an operand, or of a result whose tangent it is; the gradient is this output; of
-                                // rows that is their index, and the next are the rows
-    bool is_rows;
-  };
-  std::vector<Gradient> gradients;
-
-  Derivation(const Graph& graph, const AskedDerivative& asked, std::span<const std::int64_t> symbols, Loc loc)
-      : operand_count(graph.inputs.size()), result_count(graph.outputs.size()) {
-    trace.id = new_trace_id();
-    trace.dims.symbols = graph.symbols;
-    trace.dims.conditions = graph.conditions;
-    for (std::size_t i = 0; i < symbols.size(); ++i) trace.dims.symbols[i].hint = symbols[i];
-    const TraceScope scope(trace);
-    for (const Tensor& operand : graph.inputs) add_input(type_of(operand), loc);
-    for (const Tensor& result : graph.outputs) add_input(type_of(result), loc);
-    for (const Tensor& given : asked.forward ? graph.inputs : graph.outputs) add_input(type_of(given), loc);
-    std::vector<Tensor> arguments(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(operand_count));
-    std::vector<Tensor> variables, values, seeds;
-    const std::span<const unsigned char> varies = asked.forward ? asked.given : asked.wanted,
-                                         counts = asked.forward ? asked.wanted : asked.given;
-    for (std::size_t i = 0; i < operand_count; ++i)
-      if (varies[i]) variables.push_back(arguments[i] = record(Op::variable, {arguments[i]}, {}, {}, loc));
-    copies.emplace(graph, [&](const Node& node, std::span<const Tensor> operands) -> std::vector<Tensor> {
-      if (node.op == Op::input) return {arguments[static_cast<std::size_t>(node.attributes<Parameter>().slot)]};
-      const Tensor copy = Builder::copy(node, operands);
-      copy.node()->trace = trace.id;
-      return results_of(copy);
-    });
-    for (std::size_t i = 0; i < result_count; ++i)
-      if (counts[i]) values.push_back(copies->of(graph.outputs[i]));
-    for (std::size_t i = 0; i < asked.given.size(); ++i)
-      if (asked.given[i]) seeds.push_back(inputs[operand_count + result_count + i]);
-    if (variables.empty() || values.empty()) return;
-    const std::vector<Tensor> found = asked.forward ? push_forward(values, variables, seeds, "jvp", loc)
-                                                    : pull_back(values, seeds, variables, "grad", loc);
-    for (std::size_t i = 0, next = 0; i < asked.wanted.size(); ++i) {
-      if (!asked.wanted[i]) continue;
-      const Tensor& gradient = found[next++];
-      if (!gradient.defined()) continue;
-      const auto rows = asked.forward ? std::nullopt : rows_of_gradient(gradient, loc);
-      gradients.push_back({i, outputs.size(), rows.has_value()});
-      outputs.push_back(rows ? rows->index : gradient);
-      if (rows) outputs.push_back(rows->rows);
-    }
-  }
-
-  // What it reads of the graph's values.
-  ForwardReads reads(const Graph& graph) const {
-    std::unordered_map<const Node*, Node*> originals;
-    for (const Tensor& value : graph.nodes) originals.emplace(copies->of(value).node(), value.node());
-    return forward_reads(outputs, [&](const Tensor& value) {
-      const auto found = originals.find(value.node());
-      return found == originals.end() ? Tensor() : Tensor(found->second, value.output());
-    });
-  }
-
- private:
-  void add_input(const Type& type, Loc loc) { inputs.push_back(Builder(loc, 0, trace.id).input(inputs.size(), type)); }
-};
-
-// ---- calls ----------------------------------------------------------------------------------------------------------
 
 class LevelCall final : public ComputedCallee {
  public:
@@ -155,11 +81,7 @@ struct LevelBody::Derivative {
   std::vector<unsigned char> wanted, given;
   std::vector<DimCondition> conditions;  // decided on sizes while it was made
   std::vector<std::uint32_t> reads;      // of the operands, the results and what is given of a call
-  struct Gradient {
-    std::size_t place, result;
-    bool is_rows;
-  };
-  std::vector<Gradient> gradients;
+  std::vector<DerivedGraph::Gradient> gradients;
   std::shared_ptr<const Specialization> specialization;
   const Derivative* next = nullptr;
 };
@@ -178,69 +100,22 @@ LevelBody::~LevelBody() {
 
 std::unique_ptr<LevelBody::Derivative> LevelBody::derive(CallContext call, const AskedDerivative& asked,
                                                          Backend backend, std::shared_ptr<KernelJob>& job) const {
-  Derivation made(graph_, asked, call.scratch.counts, call.loc);
   auto derivative = std::make_unique<Derivative>();
   derivative->forward = asked.forward;
   derivative->wanted.assign(asked.wanted.begin(), asked.wanted.end());
   derivative->given.assign(asked.given.begin(), asked.given.end());
-  if (made.outputs.empty()) return derivative;
-  const std::vector<DimCondition> conditions = guarded(made.trace.dims);
-  derivative->conditions.assign(conditions.begin() + static_cast<std::ptrdiff_t>(graph_.conditions.size()),
-                                conditions.end());
-
-  // The results of the call are read, and not computed again.
-  std::unordered_map<const Node*, std::vector<std::pair<unsigned, std::size_t>>> known;
-  for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
-    const Tensor& copy = made.copies->of(graph_.outputs[i]);
-    known[copy.node()].emplace_back(copy.output(), made.operand_count + i);
-  }
-  Graph joint = make_graph(made.inputs, made.outputs, made.trace.effects);
-  joint = rewrite(joint, [&](const Node& node, std::span<const Tensor> operands) -> Rewritten {
-    const auto found = known.find(&node);
-    if (found == known.end()) return {};
-    std::vector<Tensor> results;
-    if (node.output_count > 1) results = results_of(Builder::copy(node, operands));
-    results.resize(node.output_count);
-    for (const auto& [output, input] : found->second) results[output] = made.inputs[input];
-    return results;
-  });
-  std::vector<bool> is_read(joint.inputs.size());
-  const auto note = [&](const Tensor& value) {
-    if (value.node()->op == Op::input)
-      is_read[static_cast<std::size_t>(value.node()->attributes<Parameter>().slot)] = true;
-  };
-  for (const Tensor& value : joint.nodes) std::ranges::for_each(value.node()->inputs(), note);
-  std::ranges::for_each(joint.outputs, note);
-  for (std::size_t i = 0; i < is_read.size(); ++i)
-    if (is_read[i]) derivative->reads.push_back(static_cast<std::uint32_t>(i));
-
-  TraceResult traced;
-  Graph& graph = traced.graph = with_inputs(joint, derivative->reads, joint.outputs);
-  graph.symbols = made.trace.dims.symbols;
-  graph.conditions = conditions;
-  for (std::size_t i = 0; i < derivative->reads.size(); ++i) traced.inputs.push_back(kept_leaf(i));
-  std::vector<Tensor> outputs;
-  std::unordered_map<std::uint64_t, std::uint32_t> places;
-  for (const Tensor& output : graph.outputs) {
-    if (output.node()->op == Op::input) {
-      const auto slot = static_cast<std::size_t>(output.node()->attributes<Parameter>().slot);
-      traced.results.push_back({Source::Kind::argument, traced.inputs[slot]});
-      continue;
-    }
-    const auto [found, added] = places.emplace(output.word(), static_cast<std::uint32_t>(outputs.size()));
-    if (added) outputs.push_back(output);
-    traced.results.push_back({Source::Kind::computed, found->second});
-  }
-  graph.outputs = std::move(outputs);
-  for (const Derivation::Gradient& each : made.gradients)
-    derivative->gradients.push_back({each.place, each.output, each.is_rows});
-
+  DerivedGraph made = derived(graph_, asked, call.scratch.counts, call.loc);
+  if (made.gradients.empty()) return derivative;
+  derivative->conditions = std::move(made.conditions);
+  derivative->reads = std::move(made.reads);
+  derivative->gradients = std::move(made.gradients);
+  const Graph& graph = made.traced.graph;
   const auto specialization =
       std::make_shared<Specialization>(backend == Backend::eager ? call.function.eager_id : new_id());
   specialization->symbolic = !graph.symbols.empty();
   specialization->level =
       std::make_shared<const LevelBody>(graph, graph.outputs.size(), std::vector<SavedValue>(), backend, passes_);
-  job = add_whole(call, *specialization, std::move(traced), backend);
+  job = add_whole(call, *specialization, std::move(made.traced), backend);
   derivative->specialization = specialization;
   return derivative;
 }
@@ -394,7 +269,7 @@ void LevelBody::differentiate(Function& function, const Node& call, std::span<co
   if (!specialization) return;
   for (const std::uint32_t read : found->reads) scratch.kept.push_back(values[read]);
   const std::vector<Tensor> made = run_to_values(context, *specialization, *specialization->root.segment);
-  for (const Derivative::Gradient& each : found->gradients)
+  for (const DerivedGraph::Gradient& each : found->gradients)
     results[each.place] =
         each.is_rows ? row_gradient(made[each.result], made[each.result + 1], type_of(call.input(each.place)), call.loc)
                      : made[each.result];
@@ -408,8 +283,8 @@ static std::vector<SavedValue> saved_values(CallContext call, const Graph& graph
                                             std::span<const std::int64_t> hints) {
   const auto of = [&](std::span<const unsigned char> results) -> std::optional<std::vector<SavedValue>> {
     try {
-      const Derivation derivation(graph, {false, wanted, results}, hints, call.loc);
-      return partition(graph, derivation.reads(graph), call.function.options.memory_budget);
+      const ForwardReads reads = reads_of_derivative(graph, {false, wanted, results}, hints, call.loc);
+      return partition(graph, reads, call.function.options.memory_budget);
     } catch (const OutOfMemory&) {
       throw;
     } catch (const Error&) {

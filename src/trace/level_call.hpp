@@ -7,18 +7,10 @@
 // counts towards recompile_limit; one that may not be compiled runs node by node and is derived in each call.
 // Invariant: what is not saved is computed again from the operands, so any derivative can be made, whatever was saved.
 #pragma once
-#include "ir/partition.hpp"
 #include "trace/call_context.hpp"
+#include "trace/derivation.hpp"
 
 namespace weft::detail {
-
-// Which derivative of a call is asked for: gradients of operands, from those of results; or tangents of results, from
-// those of operands.
-struct AskedDerivative {
-  bool forward;                           // tangents
-  std::span<const unsigned char> wanted;  // by operand; of tangents, by result
-  std::span<const unsigned char> given;   // by result; of tangents, by operand
-};
 
 // What a call inside a level has computed, as a graph, and its derivatives.
 class LevelBody : public std::enable_shared_from_this<LevelBody> {
