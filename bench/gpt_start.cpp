@@ -3,20 +3,14 @@
 // the end of the step, and their parts: to main, of the model, of the first step, and in it from the graph to a plan;
 // of a second step, which is the time of the kernels alone.
 #include <cstdlib>
-#include <ctime>
 
 #include "functions.hpp"
 #include "runtime/host/jit.hpp"
+#include "start_clock.hpp"
 #include "support.hpp"
 #include "weft/explain.hpp"
 
-namespace {
-double now() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
-}  // namespace
+using bench::now;
 
 int main(int count, char** arguments) {
   const double start = count > 1 ? std::atof(arguments[1]) : now(), in_main = now();

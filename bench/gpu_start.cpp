@@ -3,16 +3,13 @@
 // line of JSON with the seconds from there to the end of the step, and their parts: to main, until the device is there,
 // of the model and its inputs, of the first step; and of a later one, which computes and nothing else.
 #include <cstdlib>
-#include <ctime>
 
 #include "gpu_steps.hpp"
+#include "start_clock.hpp"
 
 namespace {
-double now() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
+
+using bench::now;
 
 const struct {
   const char* name;

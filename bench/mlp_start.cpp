@@ -1,19 +1,13 @@
 // One training step in a fresh process. In: the time (CLOCK_MONOTONIC, seconds) just before execve, and WEFT_CACHE_DIR.
 // Out: a line of JSON with the seconds from there to main, to the first step's loss, and the kernels' part of it.
 #include <cstdlib>
-#include <ctime>
 
 #include "mlp.hpp"
 #include "runtime/host/jit.hpp"
+#include "start_clock.hpp"
 #include "support.hpp"
 
-namespace {
-double now() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
-}  // namespace
+using bench::now;
 
 int main(int count, char** arguments) {
   double start = count > 1 ? std::atof(arguments[1]) : now(), in_main = now();
