@@ -51,8 +51,7 @@ class Generator : DeviceWriter {
   }
 
  private:
-  // ---- statements
-  // --------------------------------------------------------------------------------------------------------------
+  // ---- statements ---------------------------------------------------------------------------------------------------
   void write(const std::vector<Statement>& block) {
     std::string joined;
     for (std::size_t s = 0; s < block.size(); ++s) {
@@ -134,8 +133,7 @@ class Generator : DeviceWriter {
                : "__syncthreads();";
   }
 
-  // ---- loops
-  // -------------------------------------------------------------------------------------------------------------------
+  // ---- loops --------------------------------------------------------------------------------------------------------
   static std::vector<int> plain(const Statement& loop) {
     std::vector<int> axes;
     for (const loop::LoopAxis& each : loop.axes) axes.push_back(each.axis);
@@ -346,8 +344,7 @@ class Generator : DeviceWriter {
     }
   }
 
-  // ---- packs
-  // ----------------------------------------------------------------------------------------------------------------
+  // ---- packs --------------------------------------------------------------------------------------------------------
   // Whether the load or store here goes through its pack.
   bool from_pack(int i) const { return inside_ == Inside::element && in_pack(i); }
   std::string pack_type(int i) const {
@@ -476,8 +473,7 @@ class Generator : DeviceWriter {
     return place;
   }
 
-  // ---- reductions
-  // -----------------------------------------------------------------------------------------------------------
+  // ---- reductions ---------------------------------------------------------------------------------------------------
   static const char* operation(Op op) {
     return op == Op::sum    ? "Sum"
            : op == Op::prod ? "Product"

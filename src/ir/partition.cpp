@@ -14,8 +14,7 @@
 namespace weft {
 namespace {
 
-constexpr double bytes_of_addition =
-    0.25;  // of memory that moves meanwhile: vectors do four additions in a byte's time
+constexpr double bytes_of_addition = 0.25;  // that memory moves meanwhile: vectors do four additions in a byte's time
 // Multiplications and additions of products, in the time of an addition elsewhere; 16 bits have instructions of their
 // own.
 constexpr double products_at_once = 8, narrow_products_at_once = 32;

@@ -315,8 +315,7 @@ Tensor multi_margin_loss(At input, At labels, const MultiMarginOptions& options)
   return cast(reduced(losses, options.reduction), own);
 }
 
-// ---- connectionist temporal classification
-// ----------------------------------------------------------------------------
+// ---- connectionist temporal classification --------------------------------------------------------------------------
 
 namespace {
 

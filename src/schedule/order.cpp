@@ -94,8 +94,8 @@ StepGraph make_step_graph(const Schedule& schedule, std::size_t fixed, const Sco
 
 // Always the step that is ready and leaves the least memory in use. A temporary is in use from the first step that
 // touches it to the last, from either end: so the same walk backwards gives an order that makes values late.
-// `recorded`: where it is not empty, of the steps that take memory the one that was recorded first, so that what is
-// computed again for a derivative waits for it.
+// `ranks`, where there are any: of the steps that take memory the one of the lowest rank, so that what is computed
+// again for a derivative waits for it.
 Steps least_memory(const StepGraph& graph, bool backwards, std::span<const std::uint32_t> ranks = {}) {
   const std::vector<Steps>&before = backwards ? graph.after : graph.before,
         &after = backwards ? graph.before : graph.after;
