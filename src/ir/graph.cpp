@@ -50,21 +50,17 @@ bool is_effect(const Node& node) {
 
 Graph make_graph(std::vector<Tensor> inputs, std::vector<Tensor> outputs, std::vector<Tensor> effects) {
   Graph graph;
-  std::vector<Node*> stack;
+  std::vector<std::pair<std::uint64_t, Node*>> found;  // by sequence, once it is sorted
   auto visit = [&](const Tensor& value) {
-    if (graph.numbers.set(value.node(), 0)) stack.push_back(value.node());
+    if (graph.numbers.set(value.node(), 0)) found.emplace_back(value.node()->sequence, value.node());
   };
   for (const auto* roots : {&inputs, &outputs, &effects})
     for (const Tensor& root : *roots) visit(root);
-  while (!stack.empty()) {
-    Node* node = stack.back();
-    stack.pop_back();
-    graph.nodes.emplace_back(node);
-    for (const Tensor& operand : node->inputs()) visit(operand);
-  }
-  std::sort(graph.nodes.begin(), graph.nodes.end(),
-            [](const Tensor& a, const Tensor& b) { return a.node()->sequence < b.node()->sequence; });
-  graph.number_nodes();
+  for (std::size_t i = 0; i < found.size(); ++i)
+    for (const Tensor& operand : found[i].second->inputs()) visit(operand);
+  std::ranges::sort(found, std::less(), &std::pair<std::uint64_t, Node*>::first);
+  graph.nodes.reserve(found.size());
+  for (const auto& [sequence, node] : found) graph.add(Tensor(node));
   graph.inputs = std::move(inputs);
   graph.outputs = std::move(outputs);
   graph.effects = std::move(effects);
@@ -89,18 +85,31 @@ Graph without_data(const Graph& graph) {
 }
 
 Graph rewrite(const Graph& graph, const Replace& replace) {
-  std::vector<Tensor> mapped, operands, effects;  // `mapped`: the results of all nodes in turn
-  std::vector<std::size_t> place(graph.nodes.size());
-  mapped.reserve(graph.nodes.size());
+  // What comes before the first replacement stays, and most passes replace nothing.
+  std::size_t first = 0;
+  Rewritten replaced;
+  const auto stays = [&] { return !replaced.result.defined() && replaced.results.empty(); };
+  for (; first < graph.nodes.size(); ++first) {
+    const Node& node = *graph.nodes[first].node();
+    replaced = replace(node, node.inputs());
+    if (!stays()) break;
+  }
+  if (first == graph.nodes.size()) return graph;
+  std::vector<Tensor> mapped, operands, effects;  // `mapped`: the results of all nodes from the first on
+  std::vector<std::size_t> place(graph.nodes.size() - first);
+  mapped.reserve(place.size());
   const auto map = [&](const Tensor& value) -> const Tensor& {
-    return mapped[place[graph.number(value)] + value.output()];
+    const std::size_t number = graph.number(value);
+    return number < first ? value : mapped[place[number - first] + value.output()];
   };
   std::unordered_set<const Node*> listed;
   const auto add_effect = [&](const Tensor& effect) {
     if (listed.insert(effect.node()).second) effects.push_back(effect);
   };
+  for (std::size_t i = 0; i < first; ++i)
+    if (is_effect(*graph.nodes[i].node())) add_effect(graph.nodes[i]);
   bool effects_move = false;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+  for (std::size_t i = first; i < graph.nodes.size(); ++i) {
     const Node& node = *graph.nodes[i].node();
     operands.clear();
     bool changed = false;
@@ -108,24 +117,24 @@ Graph rewrite(const Graph& graph, const Replace& replace) {
       operands.push_back(map(operand));
       changed |= !operands.back().same(operand);
     }
-    Rewritten replaced = replace(node, operands);
-    const bool stays = !replaced.result.defined() && replaced.results.empty(), effect = is_effect(node);
+    if (i > first) replaced = replace(node, operands);
+    const bool effect = is_effect(node);
     // After a new node all later effects are new too: an old one would come before it.
-    if (effect) changed |= effects_move, effects_move |= changed || !stays;
-    place[i] = mapped.size();
+    if (effect) changed |= effects_move, effects_move |= changed || !stays();
+    place[i - first] = mapped.size();
     if (!replaced.results.empty()) {
       WEFT_CHECK(replaced.results.size() == node.output_count, "a replacement has as many results as its node");
       std::ranges::move(replaced.results, std::back_inserter(mapped));
     } else {
-      if (stays) replaced.result = changed ? Builder::copy(node, operands) : graph.nodes[i];
+      if (stays()) replaced.result = changed ? Builder::copy(node, operands) : graph.nodes[i];
       mapped.push_back(replaced.result);
       for (unsigned output = 1; output < node.output_count; ++output)
         mapped.emplace_back(replaced.result.node(), output);
     }
     if (!effect) continue;
     for (const Tensor& each : replaced.effects) add_effect(each);
-    const Tensor& first = mapped[place[i]];
-    if (replaced.effects.empty() && first.defined() && is_effect(*first.node())) add_effect(first);
+    const Tensor& result = mapped[place[i - first]];
+    if (replaced.effects.empty() && result.defined() && is_effect(*result.node())) add_effect(result);
   }
   std::vector<Tensor> inputs, outputs;
   for (const Tensor& input : graph.inputs) inputs.push_back(map(input));

@@ -38,8 +38,9 @@ struct Sharing {
 };
 
 // The lowest gap that fits, for one buffer after the other: in the first result that has one, else in the arena.
+// Unfinished where the arena takes `most` bytes or more.
 void place_static(const Schedule& schedule, const std::vector<Lifetime>& lives, const std::vector<std::size_t>& order,
-                  bool by_time, const Sharing& sharing, Places& places) {
+                  bool by_time, const Sharing& sharing, std::int64_t most, Places& places) {
   Gaps arena;
   std::vector<Gaps> rooms;
   for (const Room& room : sharing.rooms) rooms.emplace_back(room.bytes);
@@ -59,10 +60,31 @@ void place_static(const Schedule& schedule, const std::vector<Lifetime>& lives, 
     if (at < 0) {
       at = arena.take(bytes, lives[b]), in_result = -1;
       places.top = std::max(places.top, at + bytes_of(schedule.buffers[b]).constant());
+      if (places.top >= most) return;
     }
     places.offsets[b] = at;
     places.in_result[b] = in_result;
   }
+}
+
+// The most bytes that are in memory at once: no order of these buffers takes less.
+std::int64_t most_at_once(const Schedule& schedule, const std::vector<Lifetime>& lives,
+                          const std::vector<std::size_t>& buffers) {
+  std::vector<std::int64_t> change(schedule.steps.size() + 1, 0);
+  for (const std::size_t b : buffers) {
+    const std::int64_t bytes = bytes_of(schedule.buffers[b]).constant();
+    const auto add = [&](int begin, int end) {
+      change[static_cast<std::size_t>(begin)] += bytes, change[static_cast<std::size_t>(end) + 1] -= bytes;
+    };
+    const Lifetime& life = lives[b];
+    if (life.leaves_at < 0)
+      add(life.first, life.last);
+    else
+      add(life.first, life.leaves_at), add(life.returns_at, life.last);
+  }
+  std::int64_t now = 0, most = 0;
+  for (const std::int64_t each : change) most = std::max(most, now += each);
+  return most;
 }
 
 // By buffer the one whose memory it takes, or -1: of the temporaries of at least so many bytes that a step writes, a
@@ -149,7 +171,8 @@ std::vector<int> find_overwritten(const Schedule& schedule, const std::vector<Li
 // Static sizes: in the order of their first use, the largest first, or those first that are large for long, whichever
 // takes the least memory. What has a host lies where that does, which lives as long as both.
 // Symbolic sizes: a free block of the same expression, else a new one after everything.
-Places place(const Schedule& schedule, std::vector<Lifetime> lives, Sharing sharing) {
+// Unfinished where those of static size take `most` bytes or more.
+Places place(const Schedule& schedule, std::vector<Lifetime> lives, Sharing sharing, std::int64_t most) {
   const std::vector<int>& hosts = sharing.hosts;
   const auto host_of = [&](std::size_t b) {
     while (hosts[b] >= 0) b = static_cast<std::size_t>(hosts[b]);
@@ -199,7 +222,8 @@ Places place(const Schedule& schedule, std::vector<Lifetime> lives, Sharing shar
     places.offsets[b] = free->offset;
     symbolic_buffers.push_back(b);
   }
-  place_static(schedule, lives, static_buffers, true, sharing, places);
+  const std::int64_t least = sharing.rooms.empty() ? most_at_once(schedule, lives, static_buffers) : 0;
+  place_static(schedule, lives, static_buffers, true, sharing, most, places);
   constexpr std::size_t most_compared = 4096;  // each with each
   if (static_buffers.size() <= most_compared) {
     const auto weight = [&](std::size_t b, bool long_lives) {
@@ -207,11 +231,12 @@ Places place(const Schedule& schedule, std::vector<Lifetime> lives, Sharing shar
       return long_lives ? bytes * (lives[b].last - lives[b].first + 1) : bytes;
     };
     for (const bool long_lives : {false, true}) {
+      if (least >= std::min(most, places.top)) break;  // no order takes less
       std::vector<std::size_t> heaviest = static_buffers;
       std::stable_sort(heaviest.begin(), heaviest.end(),
                        [&](std::size_t a, std::size_t b) { return weight(a, long_lives) > weight(b, long_lives); });
       Places other = places;
-      place_static(schedule, lives, heaviest, false, sharing, other);
+      place_static(schedule, lives, heaviest, false, sharing, std::min(most, places.top), other);
       if (other.top < places.top) places = std::move(other);
     }
   }
@@ -244,9 +269,9 @@ std::vector<Lifetime> lifetimes(const Schedule& schedule) {
 void place_temporaries(Schedule& schedule, const std::vector<Lifetime>& lives, Device device, bool in_results) {
   const std::vector<int> none(lives.size(), -1);
   Sharing sharing{none, {}, none};
-  Places best = place(schedule, lives, sharing);
+  Places best = place(schedule, lives, sharing, Gaps::unlimited);
   const auto compare = [&](const Sharing& other) {
-    Places places = place(schedule, lives, other);
+    Places places = place(schedule, lives, other, best.top);
     if (places.top < best.top) best = std::move(places), sharing = other;
   };
   if (std::vector<int> hosts = find_hosts(schedule, lives, least_shared(device)); hosts != none)
