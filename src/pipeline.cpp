@@ -2,7 +2,9 @@
 #include "pipeline.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -186,16 +188,17 @@ std::int64_t planned_bytes(Graph graph, Device device, std::span<const Stage> st
     else if (stage.of_graph)
       stage.of_graph(compilation, device);
   }
-  return taken_bytes(compilation, device);
+  return taken_bytes(std::move(compilation), device);
 }
-// `stages` and `options` must live as long as the context.
+// `options` must live as long as the context.
 PassContext context_of(Device device, std::span<const Stage> stages, const PipelineOptions& options) {
   PassContext context{device, [device](const Node& node) { return providers::all().takes(node, device); }};
   context.memory_budget = options.memory_budget;
   const auto choice = std::ranges::find_if(stages, [](const Stage& stage) { return stage.pass == rematerialize; });
   if (choice == stages.end()) return context;
-  context.planned = [after = stages.subspan(static_cast<std::size_t>(choice - stages.begin()) + 1), plain = context,
-                     &options](const Graph& graph) mutable {
+  std::vector<Stage> after(choice + 1, stages.end());
+  std::erase_if(after, [](const Stage& stage) { return stage.registered; });  // they see what is compiled alone
+  context.planned = [after, plain = context, &options](const Graph& graph) mutable {
     return planned_bytes(graph, plain.device, after, plain, options);
   };
   if (options.level == Level::O3 && device.type == Device::Type::cpu)
@@ -273,12 +276,14 @@ std::optional<providers::StoredPlans> stored_plans(std::span<const Graph> graphs
   if (!options.stored || !weft::options().stored_plans || own_passes || !options.skip.empty()) return std::nullopt;
   std::string updates;
   for (const Update& update : options.updates) updates += concat_text(update.input, " to ", update.output, ", ");
+  char digits[32];  // all of them: budgets that differ have plans of their own
+  const std::string budget(digits, std::to_chars(digits, std::end(digits), memory_budget).ptr);
   return providers::StoredPlans(graphs, {{"function", title},
                                          {"device asked for", device ? to_string(Device{*device, 0}) : "any"},
                                          {"level", std::to_string(static_cast<int>(level))},
                                          {"region", std::to_string(static_cast<int>(region))},
                                          {"precision", std::to_string(static_cast<int>(precision))},
-                                         {"memory budget", std::to_string(memory_budget)},
+                                         {"memory budget", budget},
                                          {"state", updates}});
 }
 

@@ -11,6 +11,7 @@
 #include "runtime/cuda/launch_limits.hpp"
 #include "runtime/host/jit.hpp"
 #include "runtime/plan_memory.hpp"
+#include "runtime/workers.hpp"
 #include "schedule/launches.hpp"
 #include "schedule/offload.hpp"
 
@@ -86,14 +87,19 @@ std::size_t memory(Compilation& compilation, Device device) {
   return compilation.schedule.buffers.size();
 }
 
-std::int64_t taken_bytes(const Compilation& compilation, Device device) {
+std::int64_t taken_bytes(Compilation&& compilation, Device device) {
   const Graph& graph = compilation.graph;
-  if (device.type != Device::Type::cpu) return dims::at_hints(compilation.schedule.arena_bytes, graph.symbols);
-  Schedule schedule = compilation.schedule;
-  for (ScheduleBuffer& buffer : schedule.buffers) buffer.constant = {};  // nothing runs
+  Schedule& schedule = compilation.schedule;
+  if (device.type != Device::Type::cpu) return dims::at_hints(schedule.arena_bytes, graph.symbols);
+  // Nothing runs, and nobody reads what the plan says of itself.
+  for (ScheduleBuffer& buffer : schedule.buffers) buffer.constant = {}, buffer.what.clear();
   std::vector<runtime::EntryPoint> entries;
   providers::Sources sources(device);
-  for (const Step& step : schedule.steps) entries.push_back(step.payload->emit(sources));
+  for (Step& step : schedule.steps) {
+    step.operations.clear();
+    entries.push_back(step.payload->emit(sources));
+  }
+  const workers::SingleThread single;  // what is computed again must not follow from the number of threads
   runtime::Plan plan = make_plan(schedule, entries, device, graph.inputs.size(), graph.outputs.size(),
                                  graph.symbols.size(), std::make_shared<NoFunctions>());
   std::vector<std::int64_t> sizes;

@@ -7,9 +7,9 @@ namespace weft {
 
 std::size_t schedule(Compilation& compilation, Device device);
 std::size_t memory(Compilation& compilation, Device device);
-// What a call takes beside arguments and constants, as PlanMemory::taken() says it, of a graph whose memory is planned
-// and whose steps are not compiled. On a device the temporaries alone.
-std::int64_t taken_bytes(const Compilation& compilation, Device device);
+// What a call takes beside arguments and constants, as PlanMemory::taken() says it for one thread, of a graph whose
+// memory is planned and whose steps are not compiled. On a device the temporaries alone.
+std::int64_t taken_bytes(Compilation&& compilation, Device device);
 // What the steps call, as sources.
 std::size_t generate(Target& target);
 // By the C++ compiler or NVRTC, or from the cache.

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/float_modes.hpp"
 #include "runtime/parallel.hpp"
@@ -258,20 +259,19 @@ void close(Loop& loop) {
 void give_back(Loop& loop) { loop.state.fetch_and(~in_use, std::memory_order_release); }
 
 void take_part(Loop& loop, int place) {
-  const bool before = in_body;
-  in_body = true;
-  {
-    const DefaultFloatModes modes;  // the owner may have set its thread's
-    Chunks chunks(&loop, place);
-    try {
-      loop.body(loop.context, chunks);
-    } catch (...) {
-      if (!loop.failed.exchange(true)) loop.failure = std::current_exception();
-    }
+  const SingleThread inside;
+  const DefaultFloatModes modes;  // the owner may have set its thread's
+  Chunks chunks(&loop, place);
+  try {
+    loop.body(loop.context, chunks);
+  } catch (...) {
+    if (!loop.failed.exchange(true)) loop.failure = std::current_exception();
   }
-  in_body = before;
 }
 
 bool inside_loop() { return in_body; }
+
+SingleThread::SingleThread() : before_(std::exchange(in_body, true)) {}
+SingleThread::~SingleThread() { in_body = before_; }
 
 }  // namespace weft::workers

@@ -54,5 +54,16 @@ void take_part(Loop& loop, int place);
 // Whether the calling thread runs a body of a loop.
 bool inside_loop();
 
+// While it lives, the calling thread runs loops alone, as in a body of a loop: num_threads() is 1.
+class SingleThread {
+ public:
+  SingleThread();
+  ~SingleThread();
+  SingleThread(const SingleThread&) = delete;
+
+ private:
+  const bool before_;
+};
+
 }  // namespace workers
 }  // namespace weft

@@ -10,9 +10,11 @@
 #include <random>
 
 #include "base/fail.hpp"
+#include "base/options.hpp"
 #include "ir/parse.hpp"
 #include "pipeline.hpp"
 #include "tests/needs_compiler.hpp"
+#include "tests/runtime/support.hpp"
 #include "tests/sanitized.hpp"
 #include "tests/schedule/traced.hpp"
 #include "tests/trace/support.hpp"
@@ -271,6 +273,39 @@ TEST_CASE("no budget takes more memory than a larger one, in small steps whose t
     helped += before < whole;
   }
   CHECK(2 * helped >= steps);
+}
+
+TEST_CASE("what is computed again does not follow from the number of threads, whose workspaces a plan has") {
+  const test::KeepOptions keep;
+  constexpr int layers = 6, width = 96;
+  test::Traced t;
+  const Tensor x = t.f32(192, width);
+  std::vector<Tensor> weights;
+  for (int layer = 0; layer < layers; ++layer) weights.push_back(t.f32(width, width));
+  const auto [loss, slopes] = value_and_grad(
+      [&](const std::vector<Tensor>& weights) {
+        Tensor y = x;
+        for (const Tensor& weight : weights) y = y + gelu(matmul(nn::layer_norm(y, {width}), weight));
+        return mean(square(y));
+      },
+      weights);
+  std::vector<Tensor> outputs{loss};
+  outputs.insert(outputs.end(), slopes.begin(), slopes.end());
+  const Graph graph = t.graph(outputs);
+  for (const double budget : {1.0, 0.7, 0.5, 0.3, 0.0}) {
+    CAPTURE(budget);
+    PipelineOptions options;
+    options.memory_budget = budget;
+    std::int64_t bytes = 0;
+    std::string chosen;
+    for (const int threads : {1, 2, 3, 7}) {
+      CAPTURE(threads);
+      weft::options().num_threads = threads;
+      if (threads == 1) bytes = planned_bytes(graph, options), chosen = structure_text(optimize(graph, options));
+      CHECK(planned_bytes(graph, options) == bytes);
+      CHECK(structure_text(optimize(graph, options)) == chosen);
+    }
+  }
 }
 
 TEST_CASE("a model that is differentiated outside saves less under a budget") {

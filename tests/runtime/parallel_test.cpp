@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/processors.hpp"
+#include "runtime/workers.hpp"
 #include "tests/runtime/support.hpp"
 #include "tests/runtime/tasks.hpp"
 
@@ -229,6 +230,17 @@ TEST_CASE("a loop inside a loop has one thread") {
       },
       &most);
   CHECK(most == 1);
+}
+
+TEST_CASE("a thread that is single for a time runs its loops alone, also where it is inside of a loop") {
+  const weft::test::KeepOptions keep;
+  weft::options().num_threads = 3;
+  {
+    const weft::workers::SingleThread outer;
+    { const weft::workers::SingleThread inner; }
+    CHECK(num_threads() == 1);
+  }
+  CHECK(num_threads() == 3);
 }
 
 TEST_CASE("a thread that may run on one processor runs its loops alone, on that one") {

@@ -110,6 +110,34 @@ TEST_CASE("What a pass records is taken apart like the rest") {
   for (std::size_t i = 0; i < is.size(); ++i) CHECK(is[i] == doctest::Approx(wanted[i]).epsilon(1e-5));
 }
 
+TEST_CASE("Under a memory budget a pass sees the graph that is compiled, and none that is only planned") {
+  const Registered registered{{"count"}};
+  int calls = 0;
+  std::string seen;
+  register_pass(PassStage::before_fusion, "count", "1", [&](const GraphView& graph) {
+    ++calls;
+    seen = graph.text();
+    return graph;
+  });
+  static constexpr auto slope = [](const Tensor& w, const Tensor& x) {
+    return grad(
+        [&](const Tensor& w) {
+          Tensor y = x;
+          for (int i = 0; i < 4; ++i) y = tanh(matmul(y, w));
+          return sum(y * y);
+        },
+        w);
+  };
+  const Tensor w = normal({16, 16}).eval(), x = normal({512, 16}).eval();
+  for (const double budget : {1.0, 0.3}) {
+    CAPTURE(budget);
+    calls = 0;
+    compile(slope, {.memory_budget = budget})(w, x);
+    CHECK(calls == 1);
+    CHECK(contains(seen, " recomputation ") == (budget < 1));
+  }
+}
+
 TEST_CASE("A function that was compiled is compiled anew when passes change, and finds what it had") {
   const Registered registered{{"plus"}};
   static int added = 0;
