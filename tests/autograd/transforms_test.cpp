@@ -7,11 +7,13 @@
 #include <array>
 
 #include "tests/autograd/support.hpp"
+#include "weft/checkpoint.hpp"
 #include "weft/compile.hpp"
 #include "weft/effects.hpp"
 #include "weft/linalg.hpp"
 #include "weft/loops.hpp"
 #include "weft/nn.hpp"
+#include "weft/vmap.hpp"
 
 namespace weft::test {
 namespace {
@@ -277,6 +279,60 @@ TEST_CASE("transforms inside of a loop that is differentiated, eagerly and compi
     check_close(found[1], slope, 1e-7);
     check_close(found[2], curve, 1e-6);
   }
+}
+
+TEST_CASE("transforms of a function that decides, and inside of one, in a compiled function") {
+  static constexpr auto wave = [](const Tensor& a) { return sin(a) * a; };
+  static constexpr auto cube = [](const Tensor& a) { return a * a * a; };
+  static constexpr auto either = [](const Tensor& x) { return sum(x) > 0 ? wave(x) : cube(x); };
+  const auto check = [](const char* name, auto f, auto on_one_side, auto on_other_side) {
+    CAPTURE(name);
+    const auto compiled = compile(f);
+    for (const double sign : {1.0, -1.0, 1.0, -1.0}) {
+      const Tensor x = from_list<double>({0.3, -0.1, 0.7}) * sign,
+                   wanted = sign > 0 ? on_one_side(x) : on_other_side(x);
+      check_close(f(x), wanted);
+      check_close(compiled(x), wanted);
+    }
+  };
+  // `transform(f, x)`, of the function that decides and of both of its sides; and where it is decided outside of it.
+  const auto check_both = [&]<class Transform>(const char* name, Transform) {
+    const auto of_wave = [](const Tensor& x) { return Transform()(wave, x); };
+    const auto of_cube = [](const Tensor& x) { return Transform()(cube, x); };
+    check(
+        name, [](const Tensor& x) { return Transform()(either, x); }, of_wave, of_cube);
+    check(
+        name, [](const Tensor& x) { return sum(x) > 0 ? Transform()(wave, x) : Transform()(cube, x); }, of_wave,
+        of_cube);
+  };
+  check_both("jvp", [](auto f, const Tensor& x) { return jvp(f, x, x * 2).tangent; });
+  check_both("vjp", [](auto f, const Tensor& x) { return vjp(f, x).pullback(x); });
+  check_both("linearize", [](auto f, const Tensor& x) {
+    const auto linear = linearize(f, x);
+    return linear.push(x) + linear.push(cos(x));
+  });
+  check_both("jacrev", [](auto f, const Tensor& x) { return jacrev(f, x); });
+  check_both("jacfwd", [](auto f, const Tensor& x) { return jacfwd(f, x); });
+  check_both("hvp", [](auto f, const Tensor& x) { return hvp([&](const Tensor& a) { return sum(f(a)); }, x, x * 2); });
+  check_both("hessian", [](auto f, const Tensor& x) { return hessian([&](const Tensor& a) { return sum(f(a)); }, x); });
+  check_both("checkpoint", [](auto f, const Tensor& x) {
+    return grad([&](const Tensor& a) { return sum(f(a) * checkpoint([](const Tensor& b) { return wave(b); })(a)); }, x);
+  });
+  // vmap can't decide for each example: it is decided around it.
+  const auto of_wave = [](const Tensor& x) {
+    return vmap([](const Tensor& a) { return grad([](const Tensor& b) { return wave(b); }, a); })(x);
+  };
+  const auto of_cube = [](const Tensor& x) {
+    return vmap([](const Tensor& a) { return grad([](const Tensor& b) { return cube(b); }, a); })(x);
+  };
+  check(
+      "vmap",
+      [](const Tensor& x) {
+        const bool is_wave = (sum(x) > 0).item<bool>();
+        return vmap(
+            [&](const Tensor& a) { return grad([&](const Tensor& b) { return is_wave ? wave(b) : cube(b); }, a); })(x);
+      },
+      of_wave, of_cube);
 }
 
 TEST_CASE("sizes that are symbols") {
