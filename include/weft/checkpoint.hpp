@@ -3,7 +3,6 @@
 //   x = checkpoint([](const Block& block, const Tensor& x) { return block(x); })(block, x);
 // A layer is an argument, as its state may change: BatchNorm's statistics. What is only read may be captured.
 #pragma once
-#include <algorithm>
 #include <utility>
 
 #include "weft/flatten.hpp"
@@ -98,9 +97,9 @@ template <class Blocks>
 Tensor checkpoint_sequential(Blocks& blocks, std::int64_t segments, Tensor x, Loc loc = Loc::current()) {
   const auto count = static_cast<std::int64_t>(std::size(blocks));
   detail::require_segments(segments, loc);
-  const std::int64_t length = std::max<std::int64_t>((count + segments - 1) / segments, 1);
+  const std::int64_t length = count > segments ? (count + segments - 1) / segments : 1;
   for (std::int64_t begin = 0; begin < count; begin += length) {
-    const std::int64_t end = std::min(begin + length, count);
+    const std::int64_t end = begin + length < count ? begin + length : count;
     const auto run = [&](Blocks& all, Tensor value) {
       for (std::int64_t i = begin; i < end; ++i) value = all[static_cast<std::size_t>(i)](value);
       return value;

@@ -3,10 +3,10 @@
 //   x = offload([&](const Tensor& x) { return block(x); })(x);
 #pragma once
 #include <concepts>
-#include <functional>
 #include <type_traits>
 #include <utility>
 
+#include "weft/detail/invoke.hpp"
 #include "weft/tensor.hpp"
 
 namespace weft {
@@ -36,7 +36,7 @@ class Offloaded {
   requires std::invocable<const F&, T...>
   decltype(auto) operator()(T&&... arguments) const {
     const detail::OffloadScope scope;
-    return std::invoke(f_, std::forward<T>(arguments)...);
+    return detail::invoke(f_, std::forward<T>(arguments)...);
   }
 
  private:

@@ -9,11 +9,11 @@
 #pragma once
 #include <concepts>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <type_traits>
 #include <utility>
 
+#include "weft/detail/invoke.hpp"
 #include "weft/tensor.hpp"
 
 namespace weft {
@@ -39,7 +39,7 @@ class RegionFunction {
   requires std::invocable<const F&, A...>
   decltype(auto) operator()(A&&... argument) const {
     const RegionUse use(name_);
-    return std::invoke(f_, std::forward<A>(argument)...);
+    return detail::invoke(f_, std::forward<A>(argument)...);
   }
 
  private:

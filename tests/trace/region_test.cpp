@@ -249,6 +249,20 @@ TEST_CASE("regions: across decisions and with symbolic sizes") {
   CHECK(specialization_count(compiled) == specialization_count(alone));
 }
 
+TEST_CASE("regions: what is marked may be a member of a class, of an object or of what points to one") {
+  struct Scaled {
+    double factor = 3;
+    Tensor times(const Tensor& x) const { return x * factor; }
+  };
+  const Scaled three;
+  const Tensor x = ones({2});
+  const auto part = region("part", &Scaled::times);
+  CHECK(sum(part(three, x)).item() == 6);
+  CHECK(sum(part(&three, x)).item() == 6);
+  CHECK(region("factor", &Scaled::factor)(three) == 3);
+  CHECK(sum(offload(&Scaled::times)(three, x)).item() == 6);
+}
+
 TEST_CASE("regions: a name is not empty, uses nest, and an exception leaves the thread as it was") {
   CHECK(contains(message_of([] { region("", [] {}); }), "[region] the name is empty"));
   const Tensor x = vector_of({1, 2});
