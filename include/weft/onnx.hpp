@@ -1,4 +1,5 @@
-// ONNX: models that other programs made, as functions over tensors (docs/onnx.md). The component weft::onnx of CMake:
+// ONNX: models that other programs made, as functions over tensors, and functions as files that other programs run
+// (docs/onnx.md). The component weft::onnx of CMake:
 // find_package(weft COMPONENTS onnx).
 //   onnx::Model model = onnx::load("resnet50.onnx");
 //   auto infer = compile([](const onnx::Model& m, const std::vector<Tensor>& x) { return m(x); });
@@ -11,8 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/members.hpp"
-#include "weft/tensor.hpp"
+#include "weft/compile.hpp"
 
 namespace weft::onnx {
 
@@ -44,6 +44,52 @@ std::vector<Port> outputs(const Model& model);  // what operator() gives, in ord
 // place of a tensor is outside of the folder.
 Model load(const std::string& path, Loc loc = Loc::current());
 Model load(std::span<const std::byte> bytes, Loc loc = Loc::current());
+
+namespace detail {
+// Writes what the innermost call of this thread has traced.
+void save_call(const std::string& path, const weft::detail::FunctionHandle& function,
+               const weft::detail::CallSignature& signature, Loc loc);
+template <class R, class... P, class F>
+void save(const std::string& path, const F& f, Loc loc, std::remove_reference_t<P>&... argument) {
+  using namespace weft::detail;
+  const FunctionHandle function(
+      make_function({.check = Check::never, .backend = Backend::eager, .fullgraph = true}, loc));
+  auto body = [&](Tracer& tracer) { trace_body<R, P...>(f, tracer, TracedArgument<P>(argument)...); };
+  TraceBody erased = [](void* context, Tracer& tracer) { (*static_cast<decltype(body)*>(context))(tracer); };
+  const FunctionModes modes(function.get());
+  Call call(function.get(), SignatureOfCall<R, P...>::value, erased, &body, loc);
+  (call.argument(argument, access<P>), ...);
+  call.prepare();
+  save_call(path, function, SignatureOfCall<R, P...>::value, loc);
+}
+template <class A>  // what is moved and const is only read
+using Plain = std::conditional_t<std::is_lvalue_reference_v<A> || std::is_const_v<A>, A&, A>;
+}  // namespace detail
+
+// Writes what a compiled function computes for these arguments as an ONNX file of operator set 23. Its Params and
+// Buffers are initializers under their paths, its Tensors, Scalars and Indices inputs; sizes that vary (mark_dynamic,
+// CompileOptions::dynamic) have names, s0, s1, ... Where ONNX has an operation for a function it is one node:
+// LayerNormalization, Gelu, Attention, Softmax, ... The file appears at once or not at all. Throws Error, with the line
+// of the operation, where ONNX has none for it; where the function changes its arguments, draws numbers, or reads a
+// value on the host; and where the file can't be written.
+template <class F, class R, class... T, class... First, class... P, class... A>
+void save(const std::string& path,
+          const Compiled<F, R, Bound<T...>, weft::detail::TypeList<First...>, weft::detail::TypeList<P...>>& f,
+          A&&... argument) {
+  f.bound().apply([&](T&... bound) {
+    [&](P... given) {
+      detail::save<R, First..., P...>(path, f.plain(), Loc(), bound..., given...);
+    }(std::forward<A>(argument)...);
+  });
+}
+// The same of a generic callable: the arguments' types are the call's.
+template <class F, class... T, class... A>
+void save(const std::string& path, const Compiled<F, void, Bound<T...>, void, void>& f, A&&... argument) {
+  using R =
+      std::remove_cvref_t<decltype(std::declval<F&>()(std::declval<T&>()..., std::declval<detail::Plain<A>>()...))>;
+  f.bound().apply(
+      [&](T&... bound) { detail::save<R, T&..., detail::Plain<A>...>(path, f.plain(), Loc(), bound..., argument...); });
+}
 
 // Names of the operations of ONNX's default domain that load() takes, in alphabetical order.
 std::vector<std::string> operations();

@@ -60,7 +60,7 @@ std::string packed(const KnownElements& from) {
 }
 
 Tensor copied_in(const void* bytes, DType dtype, const Shape& shape, std::size_t count, Device device, Loc loc) {
-  const Tensor made = detail::copy_in(bytes, dtype, shape, count, detail::HostData::constant, loc);
+  const Tensor made = weft::detail::copy_in(bytes, dtype, shape, count, weft::detail::HostData::constant, loc);
   return device == Device::cpu() ? made : to(made, device, loc);
 }
 template <class T>
@@ -131,16 +131,16 @@ const Value* Scope::find(const std::string& name) const {
   return outer_ ? outer_->find(name) : nullptr;
 }
 
-const Value& Call::value(std::size_t i) const {
+const Value& NodeCall::value(std::size_t i) const {
   if (!has(i)) refuse("input ", i, " is missing");
   return inputs_[i];
 }
-std::vector<Tensor> Call::tensors(std::size_t first) const {
+std::vector<Tensor> NodeCall::tensors(std::size_t first) const {
   std::vector<Tensor> all;
   for (std::size_t i = first; i < inputs_.size(); ++i) all.push_back(tensor(i));
   return all;
 }
-std::vector<Dim> Call::sizes(std::size_t i) const {
+std::vector<Dim> NodeCall::sizes(std::size_t i) const {
   const Value& from = value(i);
   if (is_floating(from.dtype())) refuse("input ", i, " must be integers, and is ", info(from.dtype()).name);
   if (from.host()) return from.host()->integers;
@@ -151,12 +151,12 @@ std::vector<Dim> Call::sizes(std::size_t i) const {
   for (std::int64_t at = 0; at < count; ++at) read.push_back(select(At(flat, loc_), 0, at).item<std::int64_t>(loc_));
   return read;
 }
-std::vector<std::int64_t> Call::integers(std::size_t i) const {
+std::vector<std::int64_t> NodeCall::integers(std::size_t i) const {
   std::vector<std::int64_t> all;
   for (Dim each : sizes(i)) all.push_back(static_cast<std::int64_t>(each));
   return all;
 }
-std::vector<double> Call::numbers(std::size_t i) const {
+std::vector<double> NodeCall::numbers(std::size_t i) const {
   const Value& from = value(i);
   if (!is_floating(from.dtype())) {
     std::vector<double> all;
@@ -171,64 +171,64 @@ std::vector<double> Call::numbers(std::size_t i) const {
   for (std::int64_t at = 0; at < count; ++at) read.push_back(select(At(flat, loc_), 0, at).item<double>(loc_));
   return read;
 }
-std::int64_t Call::integer_at(std::size_t i) const {
+std::int64_t NodeCall::integer_at(std::size_t i) const {
   const auto all = integers(i);
   if (all.size() != 1) refuse("input ", i, " must be one number, and has ", all.size());
   return all[0];
 }
-double Call::number_at(std::size_t i) const {
+double NodeCall::number_at(std::size_t i) const {
   const auto all = numbers(i);
   if (all.size() != 1) refuse("input ", i, " must be one number, and has ", all.size());
   return all[0];
 }
 
 namespace {
-const AttributeData* find(const Call& call, std::string_view name, AttributeData::Kind kind) {
+const AttributeData* find(const NodeCall& call, std::string_view name, AttributeData::Kind kind) {
   const AttributeData* const found = call.node().find(name);
   if (found && found->kind != kind) call.refuse("the attribute ", name, " is of another kind than this operation has");
   return found;
 }
 }  // namespace
-std::int64_t Call::integer(std::string_view name, std::int64_t otherwise) const {
+std::int64_t NodeCall::integer(std::string_view name, std::int64_t otherwise) const {
   const AttributeData* const found = onnx::find(*this, name, AttributeData::Kind::integer);
   return found ? found->integer : otherwise;
 }
-double Call::number(std::string_view name, double otherwise) const {
+double NodeCall::number(std::string_view name, double otherwise) const {
   const AttributeData* const found = onnx::find(*this, name, AttributeData::Kind::number);
   return found ? found->number : otherwise;
 }
-std::string Call::text(std::string_view name, std::string_view otherwise) const {
+std::string NodeCall::text(std::string_view name, std::string_view otherwise) const {
   const AttributeData* const found = onnx::find(*this, name, AttributeData::Kind::text);
   return found ? found->text : std::string(otherwise);
 }
-std::vector<std::int64_t> Call::integers(std::string_view name, std::vector<std::int64_t> otherwise) const {
+std::vector<std::int64_t> NodeCall::integers(std::string_view name, std::vector<std::int64_t> otherwise) const {
   const AttributeData* const found = onnx::find(*this, name, AttributeData::Kind::integers);
   return found ? found->integers : otherwise;
 }
-std::vector<double> Call::numbers(std::string_view name) const {
+std::vector<double> NodeCall::numbers(std::string_view name) const {
   const AttributeData* const found = onnx::find(*this, name, AttributeData::Kind::numbers);
   return found ? found->numbers : std::vector<double>();
 }
-std::optional<std::vector<std::int64_t>> Call::integers(std::string_view name, std::size_t input) const {
+std::optional<std::vector<std::int64_t>> NodeCall::integers(std::string_view name, std::size_t input) const {
   if (has(name)) return integers(name);
   if (has(input)) return integers(input);
   return {};
 }
-int Call::checked_axis(std::int64_t axis, int rank) const {
+int NodeCall::checked_axis(std::int64_t axis, int rank) const {
   const std::int64_t least = -std::max(rank, 1);
   if (axis < least || axis >= std::max(rank, 1)) refuse("there is no axis ", axis, " of ", rank);
   return static_cast<int>(axis < 0 ? axis + std::max(rank, 1) : axis);
 }
-int Call::axis(std::string_view name, std::int64_t otherwise, int rank) const {
+int NodeCall::axis(std::string_view name, std::int64_t otherwise, int rank) const {
   return checked_axis(integer(name, otherwise), rank);
 }
 
-const GraphData& Call::graph(std::string_view attribute) const {
+const GraphData& NodeCall::graph(std::string_view attribute) const {
   const AttributeData* const found = onnx::find(*this, attribute, AttributeData::Kind::graph);
   if (!found) refuse("the graph ", attribute, " is missing");
   return *found->graph;
 }
-std::vector<Value> Call::run(std::string_view attribute, std::vector<Value> inputs) const {
+std::vector<Value> NodeCall::run(std::string_view attribute, std::vector<Value> inputs) const {
   const GraphData& graph = this->graph(attribute);
   if (graph.inputs.size() != inputs.size())
     refuse("the graph ", attribute, " takes ", graph.inputs.size(), " inputs, and gets ", inputs.size());

@@ -67,10 +67,10 @@ class Scope {
   const Scope* outer_;
 };
 
-class Call {
+class NodeCall {
  public:
-  Call(const Program& program, const NodeData& node, std::int64_t version, std::vector<Value> inputs,
-       const Scope& scope, Device device, Loc loc)
+  NodeCall(const Program& program, const NodeData& node, std::int64_t version, std::vector<Value> inputs,
+           const Scope& scope, Device device, Loc loc)
       : inputs_(std::move(inputs)),
         program_(program),
         node_(node),
@@ -140,7 +140,7 @@ class Call {
 struct OperatorRow {
   std::string_view name;
   int since, until;
-  void (*run)(Call& call);
+  void (*run)(NodeCall& call);
   unsigned host = 0, state = 0, flags = 0;
 };
 inline constexpr unsigned not_folded = 1;  // it draws numbers, or has graphs: it is no constant
@@ -155,8 +155,8 @@ std::span<const OperatorRow> other_operators();
 const OperatorRow* find_operator(std::string_view name, std::int64_t version);
 
 // The node over few integers that are known on the host, symbolic sizes among them; false where it is not such a node.
-bool run_on_host(Call& call);
+bool run_on_host(NodeCall& call);
 // In a trace: a node of constants alone, computed now; false where it is none, or too large.
-bool fold(Call& call, const OperatorRow& row);
+bool fold(NodeCall& call, const OperatorRow& row);
 
 }  // namespace weft::onnx

@@ -40,7 +40,7 @@ bool broadcast_to(Sizes64& sizes, const Sizes64& other) {
 }
 
 template <class F>
-std::optional<KnownElements> elementwise(Call& call, DType dtype, F f) {
+std::optional<KnownElements> elementwise(NodeCall& call, DType dtype, F f) {
   Sizes64 sizes;
   for (std::size_t i = 0; i < call.count(); ++i)
     if (!broadcast_to(sizes, call.value(i).host()->sizes)) return {};
@@ -72,36 +72,43 @@ Result of_shape(const KnownElements& from, Sizes64 sizes) {
 
 struct HostRow {
   std::string_view name;
-  Result (*run)(Call& call);
+  Result (*run)(NodeCall& call);
 };
-DType first_dtype(Call& call) { return call.value(0).dtype(); }
-const KnownElements& first(Call& call) { return *call.value(0).host(); }
+DType first_dtype(NodeCall& call) { return call.value(0).dtype(); }
+const KnownElements& first(NodeCall& call) { return *call.value(0).host(); }
 
 constexpr HostRow host_rows[] = {
-    {"Add", [](Call& c) { return elementwise(c, first_dtype(c), [](auto& o) { return o[0] + o[1]; }); }},
-    {"Sub", [](Call& c) { return elementwise(c, first_dtype(c), [](auto& o) { return o[0] - o[1]; }); }},
-    {"Mul", [](Call& c) { return elementwise(c, first_dtype(c), [](auto& o) { return o[0] * o[1]; }); }},
-    {"Div", [](Call& c) { return elementwise(c, first_dtype(c), [](auto& o) { return quotient(o[0], o[1]); }); }},
-    {"Neg", [](Call& c) { return elementwise(c, first_dtype(c), [](auto& o) { return -o[0]; }); }},
-    {"Identity", [](Call& c) -> Result { return first(c); }},
+    {"Add", [](NodeCall& c) { return elementwise(c, first_dtype(c), [](auto& o) { return o[0] + o[1]; }); }},
+    {"Sub", [](NodeCall& c) { return elementwise(c, first_dtype(c), [](auto& o) { return o[0] - o[1]; }); }},
+    {"Mul", [](NodeCall& c) { return elementwise(c, first_dtype(c), [](auto& o) { return o[0] * o[1]; }); }},
+    {"Div", [](NodeCall& c) { return elementwise(c, first_dtype(c), [](auto& o) { return quotient(o[0], o[1]); }); }},
+    {"Neg", [](NodeCall& c) { return elementwise(c, first_dtype(c), [](auto& o) { return -o[0]; }); }},
+    {"Identity", [](NodeCall& c) -> Result { return first(c); }},
     {"Min",
-     [](Call& c) { return elementwise(c, first_dtype(c), [](auto& o) { return *std::ranges::min_element(o); }); }},
+     [](NodeCall& c) { return elementwise(c, first_dtype(c), [](auto& o) { return *std::ranges::min_element(o); }); }},
     {"Max",
-     [](Call& c) { return elementwise(c, first_dtype(c), [](auto& o) { return *std::ranges::max_element(o); }); }},
-    {"Equal", [](Call& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] == o[1]}); }); }},
-    {"Less", [](Call& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] < o[1]}); }); }},
-    {"Greater", [](Call& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] > o[1]}); }); }},
+     [](NodeCall& c) { return elementwise(c, first_dtype(c), [](auto& o) { return *std::ranges::max_element(o); }); }},
+    {"Equal",
+     [](NodeCall& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] == o[1]}); }); }},
+    {"Less", [](NodeCall& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] < o[1]}); }); }},
+    {"Greater",
+     [](NodeCall& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] > o[1]}); }); }},
     {"LessOrEqual",
-     [](Call& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] <= o[1]}); }); }},
+     [](NodeCall& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] <= o[1]}); }); }},
     {"GreaterOrEqual",
-     [](Call& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] >= o[1]}); }); }},
-    {"Not", [](Call& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] == Dim(0)}); }); }},
+     [](NodeCall& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] >= o[1]}); }); }},
+    {"Not",
+     [](NodeCall& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] == Dim(0)}); }); }},
     {"And",
-     [](Call& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] * o[1] == Dim(1)}); }); }},
+     [](NodeCall& c) {
+       return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] * o[1] == Dim(1)}); });
+     }},
     {"Where",
-     [](Call& c) { return elementwise(c, c.value(1).dtype(), [](auto& o) { return o[0] == Dim(0) ? o[2] : o[1]; }); }},
+     [](NodeCall& c) {
+       return elementwise(c, c.value(1).dtype(), [](auto& o) { return o[0] == Dim(0) ? o[2] : o[1]; });
+     }},
     {"Cast",
-     [](Call& c) -> Result {
+     [](NodeCall& c) -> Result {
        const auto to = static_cast<int>(c.integer("to", 0));
        if (!has_dtype(to)) return {};
        const DType dtype = dtype_of_element(to);
@@ -113,7 +120,7 @@ constexpr HostRow host_rows[] = {
        return made;
      }},
     {"Unsqueeze",
-     [](Call& c) -> Result {
+     [](NodeCall& c) -> Result {
        auto axes = c.integers("axes", 1);
        Sizes64 sizes = first(c).sizes;
        const int rank = static_cast<int>(sizes.size() + axes.value().size());
@@ -126,7 +133,7 @@ constexpr HostRow host_rows[] = {
        return of_shape(first(c), std::move(sizes));
      }},
     {"Squeeze",
-     [](Call& c) -> Result {
+     [](NodeCall& c) -> Result {
        const auto axes = c.integers("axes", 1);
        const KnownElements& from = first(c);
        Sizes64 sizes;
@@ -140,7 +147,7 @@ constexpr HostRow host_rows[] = {
        return of_shape(from, std::move(sizes));
      }},
     {"Reshape",
-     [](Call& c) -> Result {
+     [](NodeCall& c) -> Result {
        const auto count = static_cast<std::int64_t>(first(c).count());
        Sizes64 sizes = c.integers(1);
        if (sizes.size() == 1 && sizes[0] == -1) sizes = {count};
@@ -149,7 +156,7 @@ constexpr HostRow host_rows[] = {
        return of_shape(first(c), std::move(sizes));
      }},
     {"Concat",
-     [](Call& c) -> Result {
+     [](NodeCall& c) -> Result {
        KnownElements made{first_dtype(c), {0}};
        for (std::size_t i = 0; i < c.count(); ++i) {
          const KnownElements& from = *c.value(i).host();
@@ -160,7 +167,7 @@ constexpr HostRow host_rows[] = {
        return made;
      }},
     {"Gather",
-     [](Call& c) -> Result {
+     [](NodeCall& c) -> Result {
        const KnownElements &from = first(c), &places = *c.value(1).host();
        if (from.sizes.size() != 1 || places.symbolic()) return {};
        KnownElements made{from.dtype, places.sizes};
@@ -172,7 +179,7 @@ constexpr HostRow host_rows[] = {
        return made;
      }},
     {"Slice",
-     [](Call& c) -> Result {
+     [](NodeCall& c) -> Result {
        const KnownElements& from = first(c);
        if (from.sizes.size() != 1 || c.count() < 3) return {};
        const std::int64_t size = from.sizes[0], step = c.has(std::size_t{4}) ? c.integer_at(4) : 1;
@@ -190,14 +197,14 @@ constexpr HostRow host_rows[] = {
        return made;
      }},
     {"ReduceProd",
-     [](Call& c) -> Result {
+     [](NodeCall& c) -> Result {
        if (first(c).sizes.size() != 1) return {};
        KnownElements made{first_dtype(c), c.integer("keepdims", 1) ? Sizes64{1} : Sizes64{}, {Dim(1)}};
        for (Dim each : first(c).integers) made.integers[0] *= each;
        return made;
      }},
     {"ReduceSum",
-     [](Call& c) -> Result {
+     [](NodeCall& c) -> Result {
        if (first(c).sizes.size() != 1 || c.integer("noop_with_empty_axes", 0)) return {};
        KnownElements made{first_dtype(c), c.integer("keepdims", 1) ? Sizes64{1} : Sizes64{}, {Dim(0)}};
        for (Dim each : first(c).integers) made.integers[0] += each;
@@ -207,7 +214,7 @@ constexpr HostRow host_rows[] = {
 
 }  // namespace
 
-bool run_on_host(Call& call) {
+bool run_on_host(NodeCall& call) {
   if (call.count() == 0) return false;
   for (std::size_t i = 0; i < call.count(); ++i) {
     const KnownElements* const host = call.has(i) ? call.value(i).host() : nullptr;
@@ -222,7 +229,7 @@ bool run_on_host(Call& call) {
   return false;
 }
 
-bool fold(Call& call, const OperatorRow& row) {
+bool fold(NodeCall& call, const OperatorRow& row) {
   if (!recorder().trace() || call.count() == 0 || (row.flags & not_folded)) return false;
   for (std::size_t i = 0; i < call.count(); ++i) {
     const KnownElements* const host = call.has(i) ? call.value(i).host() : nullptr;

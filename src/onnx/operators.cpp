@@ -12,34 +12,34 @@ namespace {
 
 // What the rows below are made of.
 template <Tensor (*f)(At)>
-void one(Call& c) {
+void one(NodeCall& c) {
   c.give(f(c.tensor()));
 }
 template <Tensor (*f)(At, At)>
-void two(Call& c) {
+void two(NodeCall& c) {
   c.give(f(c.tensor(0), c.tensor(1)));
 }
 // Of any number of operands.
 template <Tensor (*f)(At, At)>
-void many(Call& c) {
+void many(NodeCall& c) {
   Tensor result = c.tensor();
   for (std::size_t i = 1; i < c.count(); ++i) result = f(result, c.tensor(i));
   c.give(result);
 }
-void mean_of_inputs(Call& c) {
+void mean_of_inputs(NodeCall& c) {
   Tensor result = c.tensor();
   for (std::size_t i = 1; i < c.count(); ++i) result = result + c.tensor(i);
   c.give(result / static_cast<double>(c.count()));
 }
 
-void divide(Call& c) {
+void divide(NodeCall& c) {
   const Tensor a = c.tensor(0), b = c.tensor(1);
   c.give(is_floating(a.dtype()) ? a / b : floor_divide(a - fmod(a, b), b));
 }
-void modulo(Call& c) {
+void modulo(NodeCall& c) {
   c.give(c.integer("fmod", 0) ? fmod(c.tensor(0), c.tensor(1)) : remainder(c.tensor(0), c.tensor(1)));
 }
-void power(Call& c) {
+void power(NodeCall& c) {
   const Tensor a = c.tensor(0), b = c.tensor(1);
   const Value& exponent = c.value(1);
   if (exponent.host() && exponent.host()->numbers.size() == 1 && exponent.rank() == 0 && is_floating(a.dtype()))
@@ -49,7 +49,7 @@ void power(Call& c) {
   if (is_floating(a.dtype())) return c.give(pow(a, cast(b, a.dtype())));
   c.give(cast(pow(cast(a, wide), cast(b, wide)), a.dtype()));
 }
-void clip(Call& c) {
+void clip(NodeCall& c) {
   Tensor x = c.tensor();
   if (c.version() < 11) {
     c.give(clamp(x, c.number("min", -std::numeric_limits<float>::max()),
@@ -60,11 +60,11 @@ void clip(Call& c) {
   if (c.has(std::size_t{2})) x = minimum(x, c.tensor(2));
   c.give(x);
 }
-void shift(Call& c) {
+void shift(NodeCall& c) {
   const Tensor a = c.tensor(0), b = c.tensor(1);
   c.give(c.text("direction", "") == "LEFT" ? bitwise_left_shift(a, b) : bitwise_right_shift(a, b));
 }
-void is_infinite(Call& c) {
+void is_infinite(NodeCall& c) {
   const Tensor x = c.tensor();
   const bool negative = c.integer("detect_negative", 1), positive = c.integer("detect_positive", 1);
   const double infinity = std::numeric_limits<double>::infinity();
@@ -74,7 +74,7 @@ void is_infinite(Call& c) {
   c.give(result);
 }
 
-void cast_to(Call& c, int type) {
+void cast_to(NodeCall& c, int type) {
   if (!has_dtype(type)) c.refuse("casts to ", element_name(type), ", which is no dtype");
   const DType to = dtype_of_element(type);
   const Tensor x = c.tensor();
@@ -86,28 +86,28 @@ void cast_to(Call& c, int type) {
 
 // ---- activations ----------------------------------------------------------------------------------------------------
 
-void hard_sigmoid(Call& c) {
+void hard_sigmoid(NodeCall& c) {
   const Tensor x = c.tensor();
   c.give(clamp(x * c.number("alpha", 0.2) + c.number("beta", 0.5), 0, 1));
 }
-void prelu_by(Call& c) {
+void prelu_by(NodeCall& c) {
   const Tensor x = c.tensor(0), slope = c.tensor(1);
   c.give(where(x < 0, x * slope, x));
 }
-void selu_of(Call& c) {
+void selu_of(NodeCall& c) {
   const Tensor x = c.tensor();
   const double alpha = c.number("alpha", 1.67326319217681884765625),
                gamma = c.number("gamma", 1.05070102214813232421875);
   c.give(where(x <= 0, expm1(x) * (alpha * gamma), x * gamma));
 }
-void shrink(Call& c) {
+void shrink(NodeCall& c) {
   const Tensor x = c.tensor();
   const double lambda = c.number("lambd", 0.5), bias = c.number("bias", 0);
   c.give(where(x < -lambda, x + bias, where(x > lambda, x - bias, zeros_like(x))));
 }
 // Before operator set 13 all axes from one on are one.
 template <Tensor (*f)(At, int)>
-void along_axis(Call& c) {
+void along_axis(NodeCall& c) {
   const Tensor x = c.tensor();
   const int rank = x.rank();
   if (c.version() >= 13) return c.give(f(x, c.axis("axis", -1, rank)));
@@ -134,7 +134,7 @@ struct Reduced {
   bool keep = true, none = false;  // none: it is as it was
   bool empty = false;              // an axis that goes has no elements
 };
-Reduced reduced(Call& c) {
+Reduced reduced(NodeCall& c) {
   Reduced made{c.tensor()};
   made.keep = c.integer("keepdims", 1);
   const int rank = made.x.rank();
@@ -167,39 +167,39 @@ Tensor total(const Reduced& r, const Tensor& x) {
 }
 // Through f32 where f16 and bf16 would lose what is added up.
 template <class F>
-void reduce_by(Call& c, F f) {
+void reduce_by(NodeCall& c, F f) {
   const Reduced r = reduced(c);
   c.give(f(r));
 }
-void reduce_sum(Call& c) {
+void reduce_sum(NodeCall& c) {
   reduce_by(c, [](const Reduced& r) { return r.none ? r.x : total(r, r.x); });
 }
-void reduce_mean(Call& c) {
+void reduce_mean(NodeCall& c) {
   reduce_by(c, [](const Reduced& r) {
     if (r.none || r.axes.empty()) return r.x;
     return is_floating(r.x.dtype()) ? mean(r.x, r.axes, r.keep)
                                     : cast(mean(cast(r.x, DType::f64), r.axes, r.keep), r.x.dtype());
   });
 }
-void reduce_prod(Call& c) {
+void reduce_prod(NodeCall& c) {
   reduce_by(c, [](const Reduced& r) {
     return r.none || r.axes.empty() ? r.x : in_dtype<static_cast<Tensor (*)(At, Axes, bool)>(prod)>(r, r.x);
   });
 }
-void reduce_l1(Call& c) {
+void reduce_l1(NodeCall& c) {
   reduce_by(c, [](const Reduced& r) { return r.none ? abs(r.x) : total(r, abs(r.x)); });
 }
 Tensor root(const Tensor& x) { return is_floating(x.dtype()) ? sqrt(x) : cast(sqrt(cast(x, DType::f64)), x.dtype()); }
-void reduce_l2(Call& c) {
+void reduce_l2(NodeCall& c) {
   reduce_by(c, [](const Reduced& r) { return root(r.none ? r.x * r.x : total(r, r.x * r.x)); });
 }
-void reduce_square(Call& c) {
+void reduce_square(NodeCall& c) {
   reduce_by(c, [](const Reduced& r) { return r.none ? r.x * r.x : total(r, r.x * r.x); });
 }
-void reduce_log_sum(Call& c) {
+void reduce_log_sum(NodeCall& c) {
   reduce_by(c, [](const Reduced& r) { return cast(log(r.none ? r.x : total(r, r.x)), r.x.dtype()); });
 }
-void reduce_log_sum_exp(Call& c) {
+void reduce_log_sum_exp(NodeCall& c) {
   reduce_by(c, [](const Reduced& r) {
     if (r.none || r.axes.empty()) return r.x;
     if (r.axes.size() == 1) return logsumexp(r.x, r.axes[0], r.keep);
@@ -211,7 +211,7 @@ void reduce_log_sum_exp(Call& c) {
   });
 }
 template <bool greatest>
-void reduce_extreme(Call& c) {
+void reduce_extreme(NodeCall& c) {
   reduce_by(c, [](const Reduced& r) {
     if (r.none || r.axes.empty()) return r.x;
     if (r.empty) {
@@ -225,7 +225,7 @@ void reduce_extreme(Call& c) {
   });
 }
 template <bool greatest>
-void arg_extreme(Call& c) {
+void arg_extreme(NodeCall& c) {
   Tensor x = c.tensor();
   const int axis = c.axis("axis", 0, x.rank());
   const bool keep = c.integer("keepdims", 1), last = c.integer("select_last_index", 0);
@@ -237,7 +237,7 @@ void arg_extreme(Call& c) {
 
 // ---- products -------------------------------------------------------------------------------------------------------
 
-void gemm(Call& c) {
+void gemm(NodeCall& c) {
   Tensor a = c.tensor(0), b = c.tensor(1);
   if (c.integer("transA", 0)) a = transpose(a, 0, 1);
   if (c.integer("transB", 0)) b = transpose(b, 0, 1);
@@ -247,7 +247,7 @@ void gemm(Call& c) {
   if (c.has(std::size_t{2})) y = y + (beta == 1 ? c.tensor(2) : cast(c.tensor(2) * beta, a.dtype()));
   c.give(y);
 }
-void einsum_of(Call& c) {
+void einsum_of(NodeCall& c) {
   std::string equation = c.text("equation", "");
   std::erase(equation, ' ');
   c.give(einsum(equation.c_str(), c.tensors()));
@@ -255,14 +255,14 @@ void einsum_of(Call& c) {
 
 // ---- order ----------------------------------------------------------------------------------------------------------
 
-void top_k(Call& c) {
+void top_k(NodeCall& c) {
   const Tensor x = c.tensor();
   const Dim count = c.version() < 10 ? Dim(c.integer("k", 1)) : c.sizes(1).at(0);
   const ValuesAndIndices found = topk(x, count, c.axis("axis", -1, x.rank()), c.integer("largest", 1));
   c.give(found.values);
   c.give(found.indices);
 }
-void cumulative_sum(Call& c) {
+void cumulative_sum(NodeCall& c) {
   Tensor x = c.tensor();
   const int axis = c.checked_axis(c.integer_at(1), x.rank());
   const bool reverse = c.integer("reverse", 0);
@@ -292,35 +292,37 @@ constexpr OperatorRow rows[] = {
     {"BitwiseNot", 18, latest, one<bitwise_not>},
     {"BitwiseOr", 18, latest, two<bitwise_or>},
     {"BitwiseXor", 18, latest, two<bitwise_xor>},
-    {"Cast", 6, latest, [](Call& c) { cast_to(c, static_cast<int>(c.integer("to", 0))); }},
-    {"CastLike", 15, latest, [](Call& c) { cast_to(c, element_type(c.value(1).dtype())); }},
+    {"Cast", 6, latest, [](NodeCall& c) { cast_to(c, static_cast<int>(c.integer("to", 0))); }},
+    {"CastLike", 15, latest, [](NodeCall& c) { cast_to(c, element_type(c.value(1).dtype())); }},
     {"Ceil", 1, latest, one<ceil>},
-    {"Celu", 12, latest, [](Call& c) { c.give(celu(c.tensor(), c.number("alpha", 1))); }},
+    {"Celu", 12, latest, [](NodeCall& c) { c.give(celu(c.tensor(), c.number("alpha", 1))); }},
     {"Clip", 6, latest, clip},
     {"Cos", 7, latest, one<cos>},
     {"Cosh", 9, latest, one<cosh>},
     {"CumSum", 11, latest, cumulative_sum, 2},
-    {"Det", 11, latest, [](Call& c) { c.give(linalg::det(c.tensor())); }},
+    {"Det", 11, latest, [](NodeCall& c) { c.give(linalg::det(c.tensor())); }},
     {"Div", 7, latest, divide},
     {"Einsum", 12, latest, einsum_of},
-    {"Elu", 6, latest, [](Call& c) { c.give(elu(c.tensor(), c.number("alpha", 1))); }},
+    {"Elu", 6, latest, [](NodeCall& c) { c.give(elu(c.tensor(), c.number("alpha", 1))); }},
     {"Equal", 7, latest, two<equal>},
     {"Erf", 9, latest, one<erf>},
     {"Exp", 6, latest, one<exp>},
     {"Floor", 1, latest, one<floor>},
     {"Gelu", 20, latest,
-     [](Call& c) { c.give(gelu(c.tensor(), c.text("approximate", "none") == "tanh" ? Gelu::tanh : Gelu::exact)); }},
+     [](NodeCall& c) { c.give(gelu(c.tensor(), c.text("approximate", "none") == "tanh" ? Gelu::tanh : Gelu::exact)); }},
     {"Gemm", 7, latest, gemm},
-    {"Greater", 7, latest, [](Call& c) { c.give(c.tensor(0) > c.tensor(1)); }},
-    {"GreaterOrEqual", 12, latest, [](Call& c) { c.give(c.tensor(0) >= c.tensor(1)); }},
+    {"Greater", 7, latest, [](NodeCall& c) { c.give(c.tensor(0) > c.tensor(1)); }},
+    {"GreaterOrEqual", 12, latest, [](NodeCall& c) { c.give(c.tensor(0) >= c.tensor(1)); }},
     {"HardSigmoid", 6, latest, hard_sigmoid},
     {"HardSwish", 14, latest, one<hardswish>},
     {"Hardmax", 1, latest, along_axis<hardmax_along>},
-    {"Identity", 1, latest, [](Call& c) { c.give(c.value(0)); }},
+    {"Identity", 1, latest, [](NodeCall& c) { c.give(c.value(0)); }},
     {"IsInf", 10, latest, is_infinite},
     {"IsNaN", 9, latest, one<isnan>},
     {"LeakyRelu", 6, latest,
-     [](Call& c) { c.give(leaky_relu(c.tensor(), static_cast<double>(static_cast<float>(c.number("alpha", 0.01))))); }},
+     [](NodeCall& c) {
+       c.give(leaky_relu(c.tensor(), static_cast<double>(static_cast<float>(c.number("alpha", 0.01)))));
+     }},
     {"Less", 7, latest, two<less>},
     {"LessOrEqual", 12, latest, two<less_equal>},
     {"Log", 6, latest, one<log>},
@@ -357,21 +359,21 @@ constexpr OperatorRow rows[] = {
     {"Sin", 7, latest, one<sin>},
     {"Sinh", 9, latest, one<sinh>},
     {"Softmax", 1, latest, along_axis<softmax_along>},
-    {"Softplus", 1, latest, [](Call& c) { c.give(softplus(c.tensor(), 1, 1e4)); }},
+    {"Softplus", 1, latest, [](NodeCall& c) { c.give(softplus(c.tensor(), 1, 1e4)); }},
     {"Softsign", 1, latest, one<softsign>},
     {"Sqrt", 6, latest, one<sqrt>},
     {"Sub", 7, latest, two<sub>},
     {"Sum", 6, latest, many<add>},
     {"Swish", 24, latest,
-     [](Call& c) {
+     [](NodeCall& c) {
        const Tensor x = c.tensor();
        c.give(x * sigmoid(x * c.number("alpha", 1)));
      }},
     {"Tan", 7, latest, one<tan>},
     {"Tanh", 6, latest, one<tanh>},
-    {"ThresholdedRelu", 10, latest, [](Call& c) { c.give(threshold(c.tensor(), c.number("alpha", 1), 0)); }},
+    {"ThresholdedRelu", 10, latest, [](NodeCall& c) { c.give(threshold(c.tensor(), c.number("alpha", 1), 0)); }},
     {"TopK", 1, latest, top_k, 2},
-    {"Where", 9, latest, [](Call& c) { c.give(where(c.tensor(0), c.tensor(1), c.tensor(2))); }},
+    {"Where", 9, latest, [](NodeCall& c) { c.give(where(c.tensor(0), c.tensor(1), c.tensor(2))); }},
     {"Xor", 7, latest, two<bitwise_xor>},
 };
 

@@ -12,14 +12,14 @@ namespace {
 using Integers = std::vector<std::int64_t>;
 using Tensors = std::vector<Tensor>;
 
-Tensors tensors_of(const Call& c, std::vector<Value> values) {
+Tensors tensors_of(const NodeCall& c, std::vector<Value> values) {
   Tensors made;
   for (Value& each : values) made.push_back(each.tensor(c.device(), c.loc()));
   return made;
 }
 std::vector<Value> values_of(const Tensors& tensors) { return {tensors.begin(), tensors.end()}; }
 
-void if_of(Call& c) {
+void if_of(NodeCall& c) {
   const Value& condition = c.value(0);
   if (condition.host() && condition.host()->integers.size() == 1 && !condition.host()->symbolic()) {
     for (Value& each : c.run(condition.host()->integers[0].constant() ? "then_branch" : "else_branch", {}))
@@ -59,7 +59,7 @@ bool always_goes_on(const GraphData& body) {
     if (each.name == name) return each.type == 9 && each.count() == 1 && each.elements()[0];
   return name == body.inputs[1].name;
 }
-void loop_of(Call& c) {
+void loop_of(NodeCall& c) {
   const GraphData& body = c.graph("body");
   const std::size_t carried = c.count() - std::min<std::size_t>(c.count(), 2);
   if (body.outputs.size() < carried + 1) c.refuse("its body gives too few outputs");
@@ -133,7 +133,7 @@ void loop_of(Call& c) {
   }
 }
 
-void scan_of(Call& c) {
+void scan_of(NodeCall& c) {
   const auto scanned = static_cast<std::size_t>(c.integer("num_scan_inputs", 1));
   if (scanned > c.count()) c.refuse("has fewer inputs than num_scan_inputs says");
   const std::size_t carried = c.count() - scanned;
@@ -196,7 +196,7 @@ constexpr DefaultActivation activation_rows[] = {
     {"Elu", 1, 0},          {"Softsign", 0, 0},
     {"Softplus", 0, 0},
 };
-std::vector<Activation> activations_of(const Call& c, std::vector<std::string> names, std::size_t directions) {
+std::vector<Activation> activations_of(const NodeCall& c, std::vector<std::string> names, std::size_t directions) {
   const std::size_t each = names.size();
   if (const AttributeData* const given = c.node().find("activations"); given && !given->texts.empty())
     names = given->texts;
@@ -223,7 +223,7 @@ struct Recurrence {
   bool cells;  // LSTM: a second state
 };
 template <class Step>
-void recurrent(Call& c, const Recurrence& kind, Step step) {
+void recurrent(NodeCall& c, const Recurrence& kind, Step step) {
   Tensor x = c.tensor(0);
   const bool batch_first = c.integer("layout", 0);
   if (batch_first) x = transpose(x, 0, 1);
@@ -287,24 +287,24 @@ Tensor gate(const Tensor& sums, int i, int count) {
   const Dim size = sums.size(-1) / Dim(count);
   return slice(sums, -1, size * Dim(i), size * Dim(i + 1));
 }
-Tensor clipped(const Call& c, const Tensor& x) {
+Tensor clipped(const NodeCall& c, const Tensor& x) {
   const double most = c.number("clip", 0);
   return most > 0 ? clamp(x, -most, most) : x;
 }
 using Own = std::span<const Activation>;
-void rnn(Call& c) {
-  recurrent(
-      c, {1, {"Tanh"}, false},
-      [](const Call& call, const Tensor& in, const Tensors& s, const Tensor& r, const Tensor& b, const Tensor&, Own f) {
-        Tensor sums = in + matmul(s[0], transpose(r));
-        if (b.defined()) sums = sums + b;
-        return Tensors{f[0](clipped(call, sums))};
-      });
+void rnn(NodeCall& c) {
+  recurrent(c, {1, {"Tanh"}, false},
+            [](const NodeCall& call, const Tensor& in, const Tensors& s, const Tensor& r, const Tensor& b,
+               const Tensor&, Own f) {
+              Tensor sums = in + matmul(s[0], transpose(r));
+              if (b.defined()) sums = sums + b;
+              return Tensors{f[0](clipped(call, sums))};
+            });
 }
-void gru(Call& c) {
+void gru(NodeCall& c) {
   const bool after = c.integer("linear_before_reset", 0);
   recurrent(c, {3, {"Sigmoid", "Tanh"}, false},
-            [after](const Call& call, const Tensor& in, const Tensors& s, const Tensor& r, const Tensor& b,
+            [after](const NodeCall& call, const Tensor& in, const Tensors& s, const Tensor& r, const Tensor& b,
                     const Tensor&, Own f) {
               const Tensor& h = s[0];
               const Tensor rt = transpose(r);
@@ -321,10 +321,10 @@ void gru(Call& c) {
               return Tensors{(1 - z) * made + z * h};
             });
 }
-void lstm(Call& c) {
+void lstm(NodeCall& c) {
   const bool coupled = c.integer("input_forget", 0);
   recurrent(c, {4, {"Sigmoid", "Tanh", "Tanh"}, true},
-            [coupled](const Call& call, const Tensor& in, const Tensors& s, const Tensor& r, const Tensor& b,
+            [coupled](const NodeCall& call, const Tensor& in, const Tensors& s, const Tensor& r, const Tensor& b,
                       const Tensor& p, Own f) {
               Tensor sums = in + matmul(s[0], transpose(r));
               if (b.defined()) sums = sums + b;

@@ -86,8 +86,10 @@ AxisTaps taps_of(const Resizing& how, std::int64_t from, std::int64_t to, double
   }
   return made;
 }
-Tensor vector_of(const Call& c, const KnownElements& elements) { return Value(elements).tensor(c.device(), c.loc()); }
-Tensor resized_axis(const Call& c, const Tensor& x, int axis, const AxisTaps& taps) {
+Tensor vector_of(const NodeCall& c, const KnownElements& elements) {
+  return Value(elements).tensor(c.device(), c.loc());
+}
+Tensor resized_axis(const NodeCall& c, const Tensor& x, int axis, const AxisTaps& taps) {
   Tensor result;
   std::vector<Dim> beside(static_cast<std::size_t>(x.rank()), Dim(1));
   beside[static_cast<std::size_t>(axis)] = taps.size;
@@ -102,7 +104,8 @@ Tensor resized_axis(const Call& c, const Tensor& x, int axis, const AxisTaps& ta
   }
   return result;
 }
-void resize_by(Call& c, const Resizing& how, std::size_t roi_input, std::size_t scales_input, std::size_t sizes_input) {
+void resize_by(NodeCall& c, const Resizing& how, std::size_t roi_input, std::size_t scales_input,
+               std::size_t sizes_input) {
   Tensor x = c.tensor();
   const int rank = x.rank();
   Integers axes = c.integers(std::string_view("axes"));
@@ -171,7 +174,7 @@ void resize_by(Call& c, const Resizing& how, std::size_t roi_input, std::size_t 
   }
   c.give(outside.defined() ? where(outside, how.outside, x) : x);
 }
-void resize(Call& c) {
+void resize(NodeCall& c) {
   Resizing how;
   how.mode = c.text("mode", "nearest");
   how.cubic = c.number("cubic_coeff_a", -0.75);
@@ -182,7 +185,7 @@ void resize(Call& c) {
   how.nearest = c.text("nearest_mode", c.version() < 11 ? "floor" : "round_prefer_floor");
   c.version() < 11 ? resize_by(c, how, 0, 1, 0) : resize_by(c, how, 1, 2, 3);
 }
-void upsample(Call& c) {
+void upsample(NodeCall& c) {
   Resizing how;
   how.mode = c.text("mode", "nearest");
   how.coordinates = "asymmetric";
@@ -211,7 +214,7 @@ Tensor at_places(const Tensor& x, const Tensor& row, const Tensor& column, const
   }
   return found;
 }
-void grid_sample(Call& c) {
+void grid_sample(NodeCall& c) {
   const Tensor x = c.tensor(0), grid = c.tensor(1);
   const std::string mode = c.text("mode", "linear"), padding = c.text("padding_mode", "zeros");
   const bool align = c.integer("align_corners", 0);
@@ -249,8 +252,8 @@ void grid_sample(Call& c) {
   }
   c.give(reshape(total, {x.size(0), x.size(1), grid.size(1), grid.size(2)}));
 }
-void affine_grid(Call& c) { c.give(nn::affine_grid(c.tensor(0), c.sizes(1), c.integer("align_corners", 0))); }
-void roi_align(Call& c) {
+void affine_grid(NodeCall& c) { c.give(nn::affine_grid(c.tensor(0), c.sizes(1), c.integer("align_corners", 0))); }
+void roi_align(NodeCall& c) {
   const Tensor x = c.tensor(0), boxes = c.tensor(1), of = c.tensor(2);
   if (c.text("mode", "avg") != "avg") c.refuse("takes means alone: of mode max it is not done");
   nn::RoiAlignOptions options;
@@ -262,7 +265,7 @@ void roi_align(Call& c) {
   c.give(nn::roi_align(x, concat({unsqueeze(cast(of, boxes.dtype()), 1), boxes}, 1),
                        {c.integer("output_height", 1), c.integer("output_width", 1)}, options));
 }
-void non_max_suppression(Call& c) {
+void non_max_suppression(NodeCall& c) {
   const Tensor boxes = c.tensor(0), scores = c.tensor(1);
   const std::int64_t most = c.has(std::size_t{2}) ? c.integer_at(2) : 0;
   const double overlap = c.has(std::size_t{3}) ? c.number_at(3) : 0;
@@ -289,7 +292,7 @@ void non_max_suppression(Call& c) {
 // ---- windows --------------------------------------------------------------------------------------------------------
 
 // Columns [N, C k, windows] where they came from, of any number of axes.
-void columns_to_image(Call& c) {
+void columns_to_image(NodeCall& c) {
   const Tensor x = c.tensor();
   const Integers image = c.integers(std::size_t{1}), block = c.integers(std::size_t{2});
   const std::size_t n = image.size();
@@ -320,7 +323,7 @@ void columns_to_image(Call& c) {
   for (std::size_t i = 0; i < n; ++i) total = slice(total, static_cast<int>(i) + 2, pads[i], pads[i] + image[i]);
   c.give(total);
 }
-void max_unpool(Call& c) {
+void max_unpool(NodeCall& c) {
   const Tensor x = c.tensor(0);
   const Integers kernel = c.integers(std::string_view("kernel_shape"));
   const std::size_t n = kernel.size();
@@ -339,7 +342,7 @@ void max_unpool(Call& c) {
   }
   c.give(y);
 }
-void deformable_convolution(Call& c) {
+void deformable_convolution(NodeCall& c) {
   const Tensor x = c.tensor(0), w = c.tensor(1), offset = c.tensor(2), mask = c.optional(4);
   if (x.rank() != 4) c.refuse("is done along two axes alone");
   const Integers strides = c.integers(std::string_view("strides"), {1, 1}),

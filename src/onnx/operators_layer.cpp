@@ -22,7 +22,7 @@ struct Windows {
   std::vector<Dim> results;        // sizes
   std::vector<Dim> beyond;         // elements after the padding that the last window reaches, under ceil_mode
 };
-Windows windows_of(Call& c, const Tensor& x, Integers kernel, bool ceil_mode = false) {
+Windows windows_of(NodeCall& c, const Tensor& x, Integers kernel, bool ceil_mode = false) {
   Windows w;
   w.count = x.rank() - 2;
   if (w.count < 1 || w.count > 6) c.refuse("wants an input of batch, channels and sizes, and gets ", x.rank(), " axes");
@@ -90,7 +90,7 @@ Integers sizes_of(const Tensor& x, int first) {
   return sizes;
 }
 
-Tensor convolved(Call& c, Tensor x, const Tensor& weight, const Tensor& bias) {
+Tensor convolved(NodeCall& c, Tensor x, const Tensor& weight, const Tensor& bias) {
   const Windows w = windows_of(c, x, c.integers(std::string_view("kernel_shape"), sizes_of(weight, 2)));
   if (w.count > 3) c.refuse("has ", w.count, " axes after the channels, and at most 3 are done");
   Integers padding(w.kernel.size(), 0);
@@ -98,16 +98,16 @@ Tensor convolved(Call& c, Tensor x, const Tensor& weight, const Tensor& bias) {
     for (std::size_t i = 0; i < padding.size(); ++i) padding[i] = w.before[i].constant();
   else
     x = padded(x, w, 0);
-  const detail::Convolve how{w.count, w.strides.data(),      padding.data(), w.dilations.data(),
-                             nullptr, c.integer("group", 1), false};
+  const weft::detail::Convolve how{w.count, w.strides.data(),      padding.data(), w.dilations.data(),
+                                   nullptr, c.integer("group", 1), false};
   const char* const name = convolutions[w.count - 1];
-  if (!bias.defined()) return detail::convolve(name, x, weight, nullptr, how);
+  if (!bias.defined()) return weft::detail::convolve(name, x, weight, nullptr, how);
   const At added = bias;
-  return detail::convolve(name, x, weight, &added, how);
+  return weft::detail::convolve(name, x, weight, &added, how);
 }
-void convolution(Call& c) { c.give(convolved(c, c.tensor(0), c.tensor(1), c.optional(2))); }
+void convolution(NodeCall& c) { c.give(convolved(c, c.tensor(0), c.tensor(1), c.optional(2))); }
 
-void convolution_transpose(Call& c) {
+void convolution_transpose(NodeCall& c) {
   const Tensor x = c.tensor(0), weight = c.tensor(1);
   const int count = x.rank() - 2;
   if (count < 1 || count > 3) c.refuse("has ", count, " axes after the channels, and 1 to 3 are done");
@@ -120,9 +120,9 @@ void convolution_transpose(Call& c) {
   const Integers wanted = c.integers(std::string_view("output_shape"));
   const std::string automatic = c.text("auto_pad", "NOTSET");
   const Integers none(n, 0);
-  const detail::Convolve how{count,       strides.data(),        none.data(), dilations.data(),
-                             none.data(), c.integer("group", 1), false};
-  Tensor y = detail::convolve_transposed(transposed[count - 1], x, weight, nullptr, how);
+  const weft::detail::Convolve how{count,       strides.data(),        none.data(), dilations.data(),
+                                   none.data(), c.integer("group", 1), false};
+  Tensor y = weft::detail::convolve_transposed(transposed[count - 1], x, weight, nullptr, how);
   std::vector<Dim> widths;
   for (std::size_t i = n; i-- > 0;) {
     if (!wanted.empty() || automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
@@ -167,7 +167,7 @@ double least_of(DType dtype) {
   if (is_floating(dtype)) return -std::numeric_limits<double>::infinity();
   return dtype == DType::i8 ? -128 : dtype == DType::i16 ? -32768 : dtype == DType::i32 ? -2147483648.0 : 0;
 }
-void max_pool_of(Call& c) {
+void max_pool_of(NodeCall& c) {
   const Tensor x = c.tensor();
   const Windows w = windows_of(c, x, c.integers(std::string_view("kernel_shape")), c.integer("ceil_mode", 0));
   bool plain = constant_and_equal(w) && w.count <= 3 && is_floating(x.dtype());
@@ -179,7 +179,7 @@ void max_pool_of(Call& c) {
   const char* const names[] = {"max_pool1d", "max_pool2d", "max_pool3d"};
   if (!c.wants(1)) {
     if (plain)
-      return c.give(detail::max_pool(
+      return c.give(weft::detail::max_pool(
           names[w.count - 1], x,
           {w.count, w.kernel.data(), w.strides.data(), padding.data(), w.dilations.data(), false, true, 0}));
     const double least = least_of(x.dtype());
@@ -190,7 +190,7 @@ void max_pool_of(Call& c) {
   if (w.count > 3 || !is_floating(x.dtype())) c.refuse("gives places of floats along at most 3 axes");
   const Tensor around = padded(x, w, least_of(x.dtype()));
   const Integers none(w.kernel.size(), 0);
-  const ValuesAndIndices found = detail::max_pool_with_indices(
+  const ValuesAndIndices found = weft::detail::max_pool_with_indices(
       names[w.count - 1], around,
       {w.count, w.kernel.data(), w.strides.data(), none.data(), w.dilations.data(), false, true, 0});
   Tensor rest = found.indices, place;
@@ -214,7 +214,7 @@ void max_pool_of(Call& c) {
   c.give(found.values);
   c.give(place + planes * At(step));
 }
-void average_pool_of(Call& c) {
+void average_pool_of(NodeCall& c) {
   const Tensor x = c.tensor();
   const bool all = c.integer("count_include_pad", 0);
   const Windows w = windows_of(c, x, c.integers(std::string_view("kernel_shape")), c.integer("ceil_mode", 0));
@@ -226,7 +226,7 @@ void average_pool_of(Call& c) {
   }
   const char* const names[] = {"avg_pool1d", "avg_pool2d", "avg_pool3d"};
   if (plain)
-    return c.give(detail::avg_pool(
+    return c.give(weft::detail::avg_pool(
         names[w.count - 1], x, {w.count, w.kernel.data(), w.strides.data(), padding.data(), nullptr, false, all, 0}));
   const auto plus = [](const Tensor& a, const Tensor& b) { return a + b; };
   std::vector<Dim> sizes{1, 1};
@@ -242,7 +242,7 @@ void average_pool_of(Call& c) {
   }
   c.give(over_windows(padded(x, w, 0), w, plus) / over_windows(counted, w, plus));
 }
-void lp_pool(Call& c) {
+void lp_pool(NodeCall& c) {
   const Tensor x = c.tensor();
   const double p = static_cast<double>(c.integer("p", 2));
   const Windows w = windows_of(c, x, c.integers(std::string_view("kernel_shape")), c.integer("ceil_mode", 0));
@@ -255,15 +255,15 @@ std::vector<int> spatial_axes(const Tensor& x) {
   for (int axis = 2; axis < x.rank(); ++axis) axes.push_back(axis);
   return axes;
 }
-void global_average(Call& c) {
+void global_average(NodeCall& c) {
   const Tensor x = c.tensor();
   c.give(x.rank() > 2 ? mean(x, spatial_axes(x), true) : x);
 }
-void global_max(Call& c) {
+void global_max(NodeCall& c) {
   const Tensor x = c.tensor();
   c.give(x.rank() > 2 ? amax(x, spatial_axes(x), true) : x);
 }
-void global_lp(Call& c) {
+void global_lp(NodeCall& c) {
   const Tensor x = c.tensor();
   const double p = static_cast<double>(c.integer("p", 2));
   c.give(pow(sum(pow(abs(x), p), spatial_axes(x), true), 1 / p));
@@ -277,7 +277,7 @@ Tensor beside_channels(const Tensor& vector, int rank) {
   sizes[0] = -1;
   return reshape(vector, sizes);
 }
-void batch_normalization(Call& c) {
+void batch_normalization(NodeCall& c) {
   const Tensor x = c.tensor();
   const double eps = c.number("epsilon", 1e-5);
   if (!c.integer("training_mode", 0)) {
@@ -293,10 +293,10 @@ void batch_normalization(Call& c) {
   c.give(c.tensor(3) * momentum + average * (1 - momentum));
   c.give(c.tensor(4) * momentum + variance * (1 - momentum));
 }
-void instance_normalization(Call& c) {
+void instance_normalization(NodeCall& c) {
   c.give(nn::instance_norm(c.tensor(0), c.tensor(1), c.tensor(2), c.number("epsilon", 1e-5)));
 }
-void group_normalization(Call& c) {
+void group_normalization(NodeCall& c) {
   const Tensor x = c.tensor();
   const std::int64_t groups = c.integer("num_groups", 1);
   Tensor scale = c.tensor(1), bias = c.tensor(2);
@@ -306,7 +306,7 @@ void group_normalization(Call& c) {
   }
   c.give(nn::group_norm(x, groups, scale, bias, c.number("epsilon", 1e-5)));
 }
-void layer_normalization(Call& c) {
+void layer_normalization(NodeCall& c) {
   const Tensor x = c.tensor(), scale = c.tensor(1), bias = c.optional(2);
   const int rank = x.rank(), axis = c.axis("axis", -1, rank);
   const double eps = c.number("epsilon", 1e-5);
@@ -326,7 +326,7 @@ void layer_normalization(Call& c) {
   c.give(average);
   c.give(inverse);
 }
-void rms_normalization(Call& c) {
+void rms_normalization(NodeCall& c) {
   const Tensor x = c.tensor(), scale = c.tensor(1);
   const int rank = x.rank(), axis = c.axis("axis", -1, rank);
   std::vector<int> axes;
@@ -338,23 +338,23 @@ void rms_normalization(Call& c) {
   const Tensor wide = cast(x, x.dtype() == DType::f64 ? DType::f64 : DType::f32);
   c.give(cast(wide * rsqrt(mean(wide * wide, axes, true) + eps), x.dtype()) * scale);
 }
-void lrn(Call& c) {
+void lrn(NodeCall& c) {
   c.give(nn::local_response_norm(c.tensor(), c.integer("size", 1), c.number("alpha", 1e-4), c.number("beta", 0.75),
                                  c.number("bias", 1)));
 }
-void lp_normalization(Call& c) {
+void lp_normalization(NodeCall& c) {
   const Tensor x = c.tensor();
   const int axis = c.axis("axis", -1, x.rank());
   const Tensor length = c.integer("p", 2) == 1 ? sum(abs(x), axis, true) : sqrt(sum(x * x, axis, true));
   c.give(where(length == 0, zeros_like(x), x / length));
 }
-void mean_variance(Call& c) {
+void mean_variance(NodeCall& c) {
   const Tensor x = c.tensor();
   const Integers axes = c.integers(std::string_view("axes"), {0, 2, 3});
   const Tensor centred = x - mean(x, axes, true);
   c.give(centred / (sqrt(mean(centred * centred, axes, true)) + 1e-9));
 }
-void dropout_of(Call& c) {
+void dropout_of(NodeCall& c) {
   const Tensor x = c.tensor();
   const bool training = c.version() >= 12 && c.has(std::size_t{2}) && c.integer_at(2);
   const double ratio = c.version() < 12 ? c.number("ratio", 0.5) : c.has(std::size_t{1}) ? c.number_at(1) : 0.5;
@@ -373,7 +373,7 @@ void dropout_of(Call& c) {
 Tensor heads_of(const Tensor& x, std::int64_t heads) {
   return transpose(reshape(x, {x.size(0), x.size(1), heads, x.size(2) / Dim(heads)}), 1, 2);
 }
-void attention(Call& c) {
+void attention(NodeCall& c) {
   Tensor q = c.tensor(0), k = c.tensor(1), v = c.tensor(2), mask = c.optional(3);
   const bool flat = q.rank() == 3;
   if (flat) {
@@ -445,7 +445,7 @@ void attention(Call& c) {
   if (mode < 0 || mode > 3) c.refuse("qk_matmul_output_mode is ", mode, ", and goes from 0 to 3");
   c.give(scores[static_cast<std::size_t>(mode)]);
 }
-void rotary_embedding(Call& c) {
+void rotary_embedding(NodeCall& c) {
   Tensor x = c.tensor();
   const bool flat = x.rank() == 3, interleaved = c.integer("interleaved", 0);
   if (flat) x = heads_of(x, c.integer("num_heads", 1));

@@ -17,7 +17,7 @@ using Integers = std::vector<std::int64_t>;
 // ---- quantized ------------------------------------------------------------------------------------------------------
 
 // A scale or a zero point beside x: of one number, of an axis, or of blocks along it.
-Tensor beside(const Call& c, const Tensor& of, const Tensor& x) {
+Tensor beside(const NodeCall& c, const Tensor& of, const Tensor& x) {
   if (of.rank() == 0 || of.element_count().same(Dim(1))) return reshape(of, std::vector<Dim>());
   const int axis = c.axis("axis", 1, x.rank());
   if (const std::int64_t block = c.integer("block_size", 0); block > 0 && of.rank() == x.rank())
@@ -41,7 +41,7 @@ Tensor quantized(const Tensor& x, const Tensor& scale, const Tensor& zero, DType
   const Tensor steps = round(cast(x, DType::f32) / cast(scale, DType::f32));
   return saturated(zero.defined() ? steps + cast(zero, DType::f32) : steps, to);
 }
-void quantize(Call& c) {
+void quantize(NodeCall& c) {
   const Tensor x = c.tensor(0), scale = beside(c, c.tensor(1), x);
   Tensor zero;
   auto to = static_cast<int>(c.integer("output_dtype", 2));
@@ -56,13 +56,13 @@ Tensor dequantized(const Tensor& x, const Tensor& scale, const Tensor& zero) {
   const Tensor steps = zero.defined() ? cast(x, DType::f32) - cast(zero, DType::f32) : cast(x, DType::f32);
   return cast(steps * cast(scale, DType::f32), scale.dtype());
 }
-void dequantize(Call& c) {
+void dequantize(NodeCall& c) {
   const Tensor x = c.tensor(0);
   Tensor zero;
   if (c.has(std::size_t{2})) zero = beside(c, c.tensor(2), x);
   c.give(dequantized(x, beside(c, c.tensor(1), x), zero));
 }
-void dynamic_quantize(Call& c) {
+void dynamic_quantize(NodeCall& c) {
   const Tensor x = c.tensor();
   const Tensor least = minimum(amin(x), 0), greatest = maximum(amax(x), 0);
   const Tensor scale = (greatest - least) / 255;
@@ -82,18 +82,18 @@ Tensor exact(const Tensor& x, const Tensor& zero, int axis) {
   sizes[static_cast<std::size_t>(axis)] = zero.size(0);
   return wide - reshape(from, sizes);
 }
-void matmul_integer(Call& c) {
+void matmul_integer(NodeCall& c) {
   const Tensor a = c.tensor(0), b = c.tensor(1);
   c.give(cast(matmul(exact(a, c.optional(2), a.rank() - 2), exact(b, c.optional(3), b.rank() - 1)), DType::i32));
 }
-void quantized_matmul(Call& c) {
+void quantized_matmul(NodeCall& c) {
   const Tensor a = c.tensor(0), b = c.tensor(3);
   const Tensor product = matmul(exact(a, c.tensor(2), a.rank() - 2), exact(b, c.tensor(5), b.rank() - 1));
   const Tensor y =
       product * cast(c.tensor(1), DType::f64) * cast(c.tensor(4), DType::f64) / cast(c.tensor(6), DType::f64);
   c.give(saturated(round(y) + cast(c.tensor(7), DType::f64), c.value(7).dtype()));
 }
-Tensor integer_convolution(Call& c, Tensor x, const Tensor& weight) {
+Tensor integer_convolution(NodeCall& c, Tensor x, const Tensor& weight) {
   const int count = x.rank() - 2;
   if (count < 1 || count > 3) c.refuse("has ", count, " axes after the channels, and 1 to 3 are done");
   const auto n = static_cast<std::size_t>(count);
@@ -105,15 +105,15 @@ Tensor integer_convolution(Call& c, Tensor x, const Tensor& weight) {
   for (std::size_t i = n; i-- > 0;) widths.push_back(pads[i]), widths.push_back(pads[i + n]);
   x = pad(x, widths);
   const char* const names[] = {"conv1d", "conv2d", "conv3d"};
-  return detail::convolve(
+  return weft::detail::convolve(
       names[count - 1], x, weight, nullptr,
       {count, strides.data(), none.data(), dilations.data(), nullptr, c.integer("group", 1), false});
 }
-void convolution_integer(Call& c) {
+void convolution_integer(NodeCall& c) {
   c.give(cast(integer_convolution(c, exact(c.tensor(0), c.optional(2), 1), exact(c.tensor(1), c.optional(3), 0)),
               DType::i32));
 }
-void quantized_convolution(Call& c) {
+void quantized_convolution(NodeCall& c) {
   const Tensor w = c.tensor(3);
   Tensor y = integer_convolution(c, exact(c.tensor(0), c.tensor(2), 1), exact(w, c.tensor(5), 0));
   std::vector<Dim> sizes(static_cast<std::size_t>(y.rank()), Dim(1));
@@ -128,7 +128,7 @@ void quantized_convolution(Call& c) {
 // ---- losses ---------------------------------------------------------------------------------------------------------
 
 // Of log probabilities [N, C, ...] and classes [N, ...].
-Tensor class_loss(const Call& c, const Tensor& x, const Tensor& target, const Tensor& weight) {
+Tensor class_loss(const NodeCall& c, const Tensor& x, const Tensor& target, const Tensor& weight) {
   const Tensor classes = cast(target, DType::i64);
   const bool ignores = c.has("ignore_index");
   const Tensor ignored = classes == c.integer("ignore_index", 0);
@@ -140,8 +140,8 @@ Tensor class_loss(const Call& c, const Tensor& x, const Tensor& target, const Te
   const std::string reduction = c.text("reduction", "mean");
   return reduction == "none" ? loss : reduction == "sum" ? sum(loss) : sum(loss) / sum(share);
 }
-void negative_log_likelihood(Call& c) { c.give(class_loss(c, c.tensor(0), c.tensor(1), c.optional(2))); }
-void cross_entropy(Call& c) {
+void negative_log_likelihood(NodeCall& c) { c.give(class_loss(c, c.tensor(0), c.tensor(1), c.optional(2))); }
+void cross_entropy(NodeCall& c) {
   const Tensor logs = log_softmax(c.tensor(0), 1);
   c.give(class_loss(c, logs, c.tensor(1), c.optional(2)));
   c.give(logs);
@@ -149,7 +149,7 @@ void cross_entropy(Call& c) {
 
 // ---- signals --------------------------------------------------------------------------------------------------------
 
-void cosine_window(Call& c, double a, double b, double d) {
+void cosine_window(NodeCall& c, double a, double b, double d) {
   const std::int64_t size = c.integer_at(0);
   const auto type = static_cast<int>(c.integer("output_datatype", 1));
   if (!has_dtype(type)) c.refuse("is of ", element_name(type), ", which is no dtype");
@@ -157,7 +157,7 @@ void cosine_window(Call& c, double a, double b, double d) {
   const Tensor angle = cast(arange(Dim(size), {DType::i64, c.device()}), DType::f64) * (2 * std::numbers::pi / steps);
   c.give(cast(a - b * cos(angle) + d * cos(2 * angle), dtype_of_element(type)));
 }
-void mel_weights(Call& c) {
+void mel_weights(NodeCall& c) {
   const std::int64_t bands = c.integer_at(0), points = c.integer_at(1), rate = c.integer_at(2);
   const double low = c.number_at(3), high = c.number_at(4);
   const std::int64_t bins = points / 2 + 1;
@@ -195,7 +195,7 @@ fft::Complex complex_of(const Tensor& x) {
   return {real, x.size(-1) == Dim(2) ? select(x, -1, 1) : zeros_like(real)};
 }
 Tensor parts_of(const fft::Complex& x) { return stack({x.real, x.imag}, x.real.rank()); }
-void dft(Call& c) {
+void dft(NodeCall& c) {
   const Tensor x = c.tensor();
   const std::int64_t given = c.version() < 20 ? c.integer("axis", 1) : c.has(std::size_t{2}) ? c.integer_at(2) : -2;
   const int axis = c.checked_axis(given, x.rank());
@@ -211,7 +211,7 @@ void dft(Call& c) {
   const Dim half = y.real.size(axis) / Dim(2) + Dim(1);
   c.give(parts_of({slice(y.real, axis, 0, half), slice(y.imag, axis, 0, half)}));
 }
-void stft(Call& c) {
+void stft(NodeCall& c) {
   Tensor x = c.tensor();
   const std::int64_t step = c.integer_at(1);
   const Tensor window = c.optional(2);
@@ -229,7 +229,7 @@ void stft(Call& c) {
 
 // ---- n-grams --------------------------------------------------------------------------------------------------------
 
-void count_ngrams(Call& c) {
+void count_ngrams(NodeCall& c) {
   const Tensor x = c.tensor();
   if (c.has("pool_strings")) c.refuse("of strings is not read");
   const bool vector = x.rank() == 1;
@@ -273,13 +273,13 @@ void count_ngrams(Call& c) {
 
 // ---- what draws numbers, of the default generator -------------------------------------------------------------------
 
-DType drawn_dtype(const Call& c, int otherwise) {
+DType drawn_dtype(const NodeCall& c, int otherwise) {
   const auto type = static_cast<int>(c.integer("dtype", otherwise));
   if (!has_dtype(type)) c.refuse("draws ", element_name(type), ", which is no dtype");
   return dtype_of_element(type);
 }
 template <bool normal_ones, bool like>
-void draw(Call& c) {
+void draw(NodeCall& c) {
   const DType dtype = drawn_dtype(c, like ? element_type(c.value(0).dtype()) : 1);
   const Sizes sizes = like ? Sizes(c.value(0).shape()) : Sizes(c.integers(std::string_view("shape")));
   const Options options{dtype, c.device()};
@@ -287,33 +287,33 @@ void draw(Call& c) {
     return c.give(normal(sizes, c.number("mean", 0), c.number("scale", 1), default_generator(), options));
   c.give(uniform(sizes, c.number("low", 0), c.number("high", 1), default_generator(), options));
 }
-void draw_bernoulli(Call& c) {
+void draw_bernoulli(NodeCall& c) {
   const Tensor x = c.tensor();
   const DType wide = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
   c.give(cast(uniform(x.shape(), 0, 1, default_generator(), {wide, x.device()}) < cast(x, wide),
               drawn_dtype(c, element_type(x.dtype()))));
 }
-void draw_classes(Call& c) {
+void draw_classes(NodeCall& c) {
   c.give(cast(multinomial(softmax(cast(c.tensor(), DType::f32), -1), c.integer("sample_size", 1), true),
               drawn_dtype(c, 6)));
 }
 
 constexpr OperatorRow rows[] = {
     {"Bernoulli", 15, latest, draw_bernoulli, 0, 0, not_folded},
-    {"BlackmanWindow", 17, latest, [](Call& c) { cosine_window(c, 0.42, 0.5, 0.08); }, 1},
+    {"BlackmanWindow", 17, latest, [](NodeCall& c) { cosine_window(c, 0.42, 0.5, 0.08); }, 1},
     {"ConvInteger", 10, latest, convolution_integer},
     {"DFT", 17, latest, dft, 0b110},
     {"DequantizeLinear", 10, latest, dequantize},
     {"DynamicQuantizeLinear", 11, latest, dynamic_quantize},
-    {"HammingWindow", 17, latest, [](Call& c) { cosine_window(c, 25.0 / 46, 21.0 / 46, 0); }, 1},
-    {"HannWindow", 17, latest, [](Call& c) { cosine_window(c, 0.5, 0.5, 0); }, 1},
+    {"HammingWindow", 17, latest, [](NodeCall& c) { cosine_window(c, 25.0 / 46, 21.0 / 46, 0); }, 1},
+    {"HannWindow", 17, latest, [](NodeCall& c) { cosine_window(c, 0.5, 0.5, 0); }, 1},
     {"MatMulInteger", 10, latest, matmul_integer},
     {"MelWeightMatrix", 17, latest, mel_weights, 0b11111},
     {"Multinomial", 7, latest, draw_classes, 0, 0, not_folded},
     {"NegativeLogLikelihoodLoss", 12, latest, negative_log_likelihood},
-    {"OptionalGetElement", 15, latest, [](Call& c) { c.give(c.value(0)); }},
+    {"OptionalGetElement", 15, latest, [](NodeCall& c) { c.give(c.value(0)); }},
     {"OptionalHasElement", 15, latest,
-     [](Call& c) {
+     [](NodeCall& c) {
        c.give(KnownElements{DType::boolean, {}, {Dim(int{c.has(std::size_t{0})})}});
      }},
     {"QLinearConv", 10, latest, quantized_convolution},

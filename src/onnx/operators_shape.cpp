@@ -19,7 +19,7 @@ KnownElements vector_of(std::vector<Dim> elements) {
 
 // ---- shapes and constants -------------------------------------------------------------------------------------------
 
-void shape_of(Call& c) {
+void shape_of(NodeCall& c) {
   const Shape shape = c.value(0).shape();
   const std::int64_t rank = shape.rank();
   const auto place = [&](std::int64_t at) { return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank); };
@@ -28,9 +28,9 @@ void shape_of(Call& c) {
     sizes.push_back(shape[static_cast<int>(i)]);
   c.give(vector_of(std::move(sizes)));
 }
-void size_of(Call& c) { c.give(KnownElements{DType::i64, {}, {c.value(0).shape().element_count()}}); }
+void size_of(NodeCall& c) { c.give(KnownElements{DType::i64, {}, {c.value(0).shape().element_count()}}); }
 
-void constant_value(Call& c) {
+void constant_value(NodeCall& c) {
   if (const AttributeData* const found = c.node().find("value"); found && found->tensor) {
     if (!has_dtype(found->tensor->type)) c.refuse("is of ", element_name(found->tensor->type), ", which is no dtype");
     if (found->tensor->count() <= most_known_elements) return c.give(known_elements(*found->tensor));
@@ -48,7 +48,7 @@ void constant_value(Call& c) {
   }
   c.refuse("has no value of numbers");
 }
-void constant_of_shape(Call& c) {
+void constant_of_shape(NodeCall& c) {
   KnownElements value{DType::f32, {1}, {}, {0}};
   if (const AttributeData* const found = c.node().find("value"); found && found->tensor)
     value = known_elements(*found->tensor);
@@ -69,7 +69,7 @@ void constant_of_shape(Call& c) {
   const Options options{value.dtype, c.device()};
   c.give(is_floating(value.dtype) ? full(sizes, value.numbers[0], options) : full(sizes, value.integers[0], options));
 }
-void range_of(Call& c) {
+void range_of(NodeCall& c) {
   const DType dtype = c.value(0).dtype();
   if (!is_floating(dtype)) {
     const Dim start = c.sizes(0).at(0), stop = c.sizes(1).at(0), step = c.sizes(2).at(0);
@@ -90,7 +90,7 @@ void range_of(Call& c) {
   c.give(
       cast(cast(arange(Dim(static_cast<std::int64_t>(count)), {DType::i64, c.device()}), dtype) * step + start, dtype));
 }
-void eye_like(Call& c) {
+void eye_like(NodeCall& c) {
   const Tensor x = c.tensor();
   const auto type = static_cast<int>(c.integer("dtype", element_type(x.dtype())));
   if (!has_dtype(type)) c.refuse("is of ", element_name(type), ", which is no dtype");
@@ -101,7 +101,7 @@ void eye_like(Call& c) {
 
 // ---- other views ----------------------------------------------------------------------------------------------------
 
-void reshape_to_sizes(Call& c) {
+void reshape_to_sizes(NodeCall& c) {
   const Tensor x = c.tensor();
   std::vector<Dim> sizes = c.sizes(1);
   if (!c.integer("allowzero", 0))
@@ -110,7 +110,7 @@ void reshape_to_sizes(Call& c) {
   // Of symbolic sizes -1 is a quotient, which reshape() does not need where one size stays as it is.
   c.give(reshape(x, sizes));
 }
-void flatten_to_two(Call& c) {
+void flatten_to_two(NodeCall& c) {
   const Tensor x = c.tensor();
   const int rank = x.rank();
   std::int64_t axis = c.integer("axis", 1);
@@ -119,7 +119,7 @@ void flatten_to_two(Call& c) {
   for (int i = 0; i < rank; ++i) (i < axis ? rows : columns) *= x.size(i);
   c.give(reshape(x, {rows, columns}));
 }
-void squeeze_axes(Call& c) {
+void squeeze_axes(NodeCall& c) {
   const Tensor x = c.tensor();
   const int rank = x.rank();
   const auto axes = c.integers("axes", std::size_t{1});
@@ -131,7 +131,7 @@ void squeeze_axes(Call& c) {
   }
   c.give(reshape(x, sizes));
 }
-void unsqueeze_axes(Call& c) {
+void unsqueeze_axes(NodeCall& c) {
   const Tensor x = c.tensor();
   auto axes = c.integers("axes", std::size_t{1});
   if (!axes) c.refuse("wants axes");
@@ -142,14 +142,14 @@ void unsqueeze_axes(Call& c) {
     sizes.push_back(std::ranges::count(*axes, axis) ? Dim(1) : x.size(next++));
   c.give(reshape(x, sizes));
 }
-void transpose_axes(Call& c) {
+void transpose_axes(NodeCall& c) {
   const Tensor x = c.tensor();
   Integers axes = c.integers(std::string_view("perm"));
   if (axes.empty())
     for (int axis = x.rank(); axis-- > 0;) axes.push_back(axis);
   c.give(axes.empty() ? x : permute(x, axes));
 }
-void expand_to(Call& c) {
+void expand_to(NodeCall& c) {
   const Tensor x = c.tensor();
   const std::vector<Dim> wanted = c.sizes(1);
   const int rank = std::max(x.rank(), static_cast<int>(wanted.size()));
@@ -162,9 +162,9 @@ void expand_to(Call& c) {
   }
   c.give(expand(x, sizes));
 }
-void tile_by(Call& c) { c.give(tile(c.tensor(), c.sizes(1))); }
+void tile_by(NodeCall& c) { c.give(tile(c.tensor(), c.sizes(1))); }
 
-void slice_parts(Call& c) {
+void slice_parts(NodeCall& c) {
   Tensor x = c.tensor();
   const bool attributes = c.version() < 10;
   std::vector<Dim> starts, stops, steps;
@@ -187,7 +187,7 @@ void slice_parts(Call& c) {
     x = slice(x, c.checked_axis(axes[i], x.rank()), starts[i], stops[i], steps.empty() ? Dim(1) : steps[i]);
   c.give(x);
 }
-void split_parts(Call& c) {
+void split_parts(NodeCall& c) {
   const Tensor x = c.tensor();
   const int axis = c.axis("axis", 0, x.rank());
   std::vector<Dim> sizes;
@@ -207,11 +207,11 @@ void split_parts(Call& c) {
     at += size;
   }
 }
-void concat_parts(Call& c) {
+void concat_parts(NodeCall& c) {
   const auto parts = c.tensors();
   c.give(concat(parts, c.axis("axis", 0, parts[0].rank())));
 }
-void pad_ends(Call& c) {
+void pad_ends(NodeCall& c) {
   const Tensor x = c.tensor();
   const int rank = x.rank();
   std::vector<Dim> pads;
@@ -247,7 +247,7 @@ void pad_ends(Call& c) {
   }
   c.give(pad(x, widths, how, c.number("value", 0)));
 }
-void crop_or_pad(Call& c) {
+void crop_or_pad(NodeCall& c) {
   Tensor x = c.tensor();
   const Integers wanted = c.integers(std::size_t{1});
   Integers axes = c.integers(std::string_view("axes"));
@@ -264,24 +264,24 @@ void crop_or_pad(Call& c) {
   c.give(x);
 }
 // [N, C, H, W] and the blocks of a depth.
-void depth_to_space(Call& c) {
+void depth_to_space(NodeCall& c) {
   const Tensor x = c.tensor();
   const Dim n = x.size(0), h = x.size(2), w = x.size(3), b = c.integer("blocksize", 1), depth = x.size(1) / (b * b);
   const Tensor parts = c.text("mode", "DCR") == "DCR" ? permute(reshape(x, {n, b, b, depth, h, w}), {0, 3, 4, 1, 5, 2})
                                                       : permute(reshape(x, {n, depth, b, b, h, w}), {0, 1, 4, 2, 5, 3});
   c.give(reshape(parts, {n, depth, h * b, w * b}));
 }
-void space_to_depth(Call& c) {
+void space_to_depth(NodeCall& c) {
   const Tensor x = c.tensor();
   const Dim n = x.size(0), depth = x.size(1), b = c.integer("blocksize", 1), h = x.size(2) / b, w = x.size(3) / b;
   c.give(reshape(permute(reshape(x, {n, depth, h, b, w, b}), {0, 3, 5, 1, 2, 4}), {n, depth * b * b, h, w}));
 }
-void trilu(Call& c) {
+void trilu(NodeCall& c) {
   const Tensor x = c.tensor();
   const std::int64_t k = c.has(std::size_t{1}) ? c.integer_at(1) : 0;
   c.give(c.integer("upper", 1) ? triu(x, k) : tril(x, k));
 }
-void reverse_sequence(Call& c) {
+void reverse_sequence(NodeCall& c) {
   const Tensor x = c.tensor(0), lengths = c.tensor(1);
   const int batch = static_cast<int>(c.integer("batch_axis", 1)), time = static_cast<int>(c.integer("time_axis", 0));
   const auto along = [&](int axis, const Tensor& values) {
@@ -300,7 +300,7 @@ Tensor counted_from_start(const Tensor& places, Dim size) {
   const Tensor wide = cast(places, DType::i64);
   return where(wide < 0, wide + At(size), wide);
 }
-void gather_slices(Call& c) {
+void gather_slices(NodeCall& c) {
   const Tensor x = c.tensor();
   const int axis = c.axis("axis", 0, x.rank());
   const Value& at = c.value(1);
@@ -321,7 +321,7 @@ void gather_slices(Call& c) {
   for (int i = axis; i < x.rank() - 1; ++i) order.push_back(indices + i);
   c.give(permute(rows, order));
 }
-void gather_elements(Call& c) {
+void gather_elements(NodeCall& c) {
   const Tensor x = c.tensor();
   const int axis = c.axis("axis", 0, x.rank());
   c.give(gather(x, axis, counted_from_start(c.tensor(1), x.size(axis))));
@@ -338,7 +338,7 @@ Tensor row_numbers(const Tensor& places, const Shape& sizes, int first) {
   }
   return numbers;
 }
-void gather_nd(Call& c) {
+void gather_nd(NodeCall& c) {
   const Tensor x = c.tensor(0), places = c.tensor(1);
   const int batch = static_cast<int>(c.integer("batch_dims", 0)), last = places.rank() - 1;
   const auto named = static_cast<int>(static_cast<std::int64_t>(places.size(last)));
@@ -356,7 +356,7 @@ void gather_nd(Call& c) {
   if (batch > 0) numbers = numbers + reshape(arange(batches, {DType::i64, x.device()}), {-1, 1}) * At(rows);
   c.give(reshape(gather(reshape(x, flat), reshape(numbers, {-1})), sizes));
 }
-std::optional<ScatterReduction> reduction_of(const Call& c) {
+std::optional<ScatterReduction> reduction_of(const NodeCall& c) {
   const std::string how = c.text("reduction", "none");
   if (how == "add") return ScatterReduction::sum;
   if (how == "mul") return ScatterReduction::prod;
@@ -364,14 +364,14 @@ std::optional<ScatterReduction> reduction_of(const Call& c) {
   if (how == "min") return ScatterReduction::amin;
   return {};
 }
-void scatter_elements(Call& c) {
+void scatter_elements(NodeCall& c) {
   const Tensor x = c.tensor();
   const int axis = c.axis("axis", 0, x.rank());
   const Tensor places = counted_from_start(c.tensor(1), x.size(axis));
   const auto how = reduction_of(c);
   c.give(how ? scatter_reduce(x, axis, places, c.tensor(2), *how) : scatter(x, axis, places, c.tensor(2)));
 }
-void scatter_nd(Call& c) {
+void scatter_nd(NodeCall& c) {
   const Tensor x = c.tensor(0), places = c.tensor(1), updates = c.tensor(2);
   const auto named = static_cast<int>(static_cast<std::int64_t>(places.size(-1)));
   Dim rows = 1, inner = 1;
@@ -384,7 +384,7 @@ void scatter_nd(Call& c) {
                                                       : index_reduce(flat, 0, numbers, values, *how);
   c.give(reshape(made, x.shape()));
 }
-void one_hot_values(Call& c) {
+void one_hot_values(NodeCall& c) {
   const Tensor places = c.tensor(0), values = c.tensor(2);
   const Dim depth = is_floating(c.value(1).dtype()) ? Dim(static_cast<std::int64_t>(c.number_at(1))) : c.sizes(1).at(0);
   const int axis = c.axis("axis", -1, places.rank() + 1);
@@ -394,14 +394,14 @@ void one_hot_values(Call& c) {
   c.give(
       where(unsqueeze(counted_from_start(places, depth), axis) == classes, select(values, 0, 1), select(values, 0, 0)));
 }
-void non_zero(Call& c) { c.give(transpose(nonzero(c.tensor()), 0, 1)); }
-void compress(Call& c) {
+void non_zero(NodeCall& c) { c.give(transpose(nonzero(c.tensor()), 0, 1)); }
+void compress(NodeCall& c) {
   const Tensor x = c.has("axis") ? c.tensor() : flatten(c.tensor());
   const int axis = c.has("axis") ? c.axis("axis", 0, x.rank()) : 0;
   c.give(index_select(x, axis, select(nonzero(c.tensor(1)), 1, 0)));
 }
 // Of slices along an axis, which are in the order of their elements.
-void unique_slices(Call& c, int axis) {
+void unique_slices(NodeCall& c, int axis) {
   const Tensor x = movedim(c.tensor(), axis, 0);
   const Dim count = x.size(0);
   const Tensor rows = reshape(x, {count, -1}), places = arange(count, {DType::i64, x.device()});
@@ -418,7 +418,7 @@ void unique_slices(Call& c, int axis) {
   c.give(gather(number, leader));
   c.give(sum(cast(gather(equal, order), DType::i64), 1));
 }
-void unique_elements(Call& c) {
+void unique_elements(NodeCall& c) {
   const Tensor x = c.tensor();
   if (c.has("axis") && x.rank() != 1) return unique_slices(c, c.axis("axis", 0, x.rank()));
   const Unique found = unique(flatten(x));

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <set>
+#include <stdexcept>
 
 #include "base/hash.hpp"
 #include "record/evaluate.hpp"
@@ -74,8 +76,8 @@ Tensor tensor_of(TensorData& data, Loc loc) {
   Type type{dtype_of_element(data.type), false, Device::cpu(), {}};
   for (std::int64_t size : data.sizes) type.shape.push_back(size);
   if (data.file) return io::tensor_over(data.file, data.elements().data(), type, loc);
-  return detail::copy_in(data.bytes.data(), type.dtype, type.shape, static_cast<std::size_t>(data.count()),
-                         detail::HostData::from_span, loc);
+  return weft::detail::copy_in(data.bytes.data(), type.dtype, type.shape, static_cast<std::size_t>(data.count()),
+                               weft::detail::HostData::from_span, loc);
 }
 
 void check_input(const ValueData& wanted, const Tensor& given, std::size_t i, Loc loc) {
@@ -172,8 +174,14 @@ std::vector<Value> run_graph(const Program& program, const GraphData& graph, Sco
       const Value* const found = name.empty() ? nullptr : scope.find(name);
       inputs.push_back(found ? *found : Value());
     }
-    Call call(program, node, program.version, std::move(inputs), scope, device, loc);
-    if (!run_on_host(call) && !fold(call, row)) row.run(call);
+    NodeCall call(program, node, program.version, std::move(inputs), scope, device, loc);
+    try {
+      if (!run_on_host(call) && !fold(call, row)) row.run(call);
+    } catch (const std::out_of_range&) {
+      call.refuse("a list among its attributes or inputs is too short");
+    } catch (const std::bad_optional_access&) {
+      call.refuse("an attribute or an input is missing");
+    }
     std::vector<Value> outputs = call.take();
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i].empty()) continue;

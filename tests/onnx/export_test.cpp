@@ -1,0 +1,297 @@
+// Functions that are written as ONNX files: read back they compute the same; the example models run in ONNX Runtime,
+// where Python has it.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "base/fail.hpp"
+#include "examples/models/bert.hpp"
+#include "examples/models/clip.hpp"
+#include "examples/models/efficientnet.hpp"
+#include "examples/models/gpt2.hpp"
+#include "examples/models/llama.hpp"
+#include "examples/models/lstm_language_model.hpp"
+#include "examples/models/mask_rcnn.hpp"
+#include "examples/models/mixtral.hpp"
+#include "examples/models/resnet.hpp"
+#include "examples/models/silero_vad.hpp"
+#include "examples/models/unet.hpp"
+#include "examples/models/vit.hpp"
+#include "examples/models/whisper.hpp"
+#include "onnx/file.hpp"
+#include "tests/message_of.hpp"
+#include "tests/needs.hpp"
+#include "weft/onnx.hpp"
+#include "weft/weft.hpp"
+
+using namespace weft;
+namespace fs = std::filesystem;
+
+namespace {
+
+using Tensors = std::vector<Tensor>;
+
+// A folder that goes at the end.
+struct Folder {
+  fs::path path = fs::temp_directory_path() / concat_text("weft_onnx_export_", getpid());
+  Folder() { fs::create_directories(path); }
+  ~Folder() { fs::remove_all(path); }
+};
+bool same(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
+         allclose(a, b, {.rtol = 1e-4, .atol = 1e-5, .equal_nan = true}).item<bool>();
+}
+std::string operations_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(file), {}};
+  std::string all;
+  for (const onnx::NodeData& node : onnx::parse_model(bytes, "", "", {}).graph.nodes) all += node.operation + " ";
+  return all;
+}
+// The operations of the file of f(x), which read back gives what f gives.
+template <class F, class... A>
+std::string round_trip(F f, const A&... argument) {
+  const Folder folder;
+  const fs::path path = folder.path / "f.onnx";
+  onnx::save(path.string(), compile(f), argument...);
+  const Tensors got = onnx::load(path.string())(Tensors{argument...});
+  CHECK(got.size() == 1);
+  CHECK(same(got[0], f(argument...)));
+  return operations_of(path);
+}
+
+std::string python() {
+  const char* const given = std::getenv("WEFT_TEST_PYTHON");
+  return given ? given : "python3";
+}
+std::string onnxruntime() {
+  return std::system((python() + " -c 'import onnxruntime' >/dev/null 2>&1").c_str()) == 0
+             ? ""
+             : "Python has no onnxruntime";
+}
+
+struct Exported {
+  Folder folder;
+  int count = 0;
+  // Writes the file, the inputs and what the model gives.
+  template <class F, class Model, class... A>
+  void add(const char* name, F f, Model model, const A&... argument) {
+    CAPTURE(name);
+    ++count;
+    const auto compiled = compile(f);
+    std::string failure;
+    try {
+      onnx::save((folder.path / name).string() + ".onnx", compiled, model, argument...);
+    } catch (const Error& error) {
+      failure = error.what();
+    }
+    CHECK(failure == "");
+    if (!failure.empty()) return;
+    std::vector<io::NamedTensor> values;
+    int i = 0;
+    (values.push_back({concat_text("input_", i++), argument}), ...);
+    const Tensor wanted = f(model, argument...);
+    values.push_back({"output", wanted});
+    io::save_npz((folder.path / name).string() + ".npz", values);
+    // Our own reader reads it too.
+    CHECK(same(onnx::load((folder.path / name).string() + ".onnx")({argument...})[0], wanted));
+  }
+};
+Tensor tokens(std::int64_t rows, std::int64_t columns, std::int64_t below) {
+  return randint({rows, columns}, 0, below);
+}
+
+void write_models(Exported& to) {
+  seed(7);
+  const auto eval = [](auto model) {
+    nn::eval(model);
+    return model;
+  };
+  {
+    const models::BertConfig config{
+        .vocab_size = 19, .context = 12, .types = 2, .width = 16, .hidden = 24, .layers = 2, .heads = 4};
+    to.add(
+        "bert", [](const models::Bert& m, const Tensor& a, const Tensor& b, const Tensor& c) { return m(a, b, c); },
+        eval(models::Bert(config)), tokens(3, 8, 19), tokens(3, 8, 2) == 0, tokens(3, 8, 2));
+  }
+  {
+    const models::Gpt2Config config{.vocab_size = 19, .context = 12, .width = 16, .layers = 2, .heads = 4};
+    to.add(
+        "gpt2", [](const models::Gpt2& m, const Tensor& x) { return m(x); }, eval(models::Gpt2(config)),
+        tokens(2, 9, 19));
+  }
+  to.add(
+      "resnet18", [](models::ResNet<models::BasicBlock>& m, const Tensor& x) { return m(x); },
+      eval(models::ResNet<models::BasicBlock>({2, 2, 2, 2}, 7)), uniform({2, 3, 40, 40}));
+  to.add(
+      "resnet50", [](models::ResNet<models::Bottleneck>& m, const Tensor& x) { return m(x); },
+      eval(models::ResNet<models::Bottleneck>({1, 1, 2, 1}, 7)), uniform({2, 3, 48, 44}));
+  {
+    const models::VitConfig config{.image_size = 12, .patch = 4, .width = 16, .layers = 2, .heads = 4, .hidden = 24};
+    to.add(
+        "vit", [](const models::VitClassifier& m, const Tensor& x) { return m(x); },
+        eval(models::VitClassifier(config, 7)), uniform({3, 3, 12, 12}));
+  }
+  {
+    const models::LlamaConfig config{
+        .vocab_size = 19, .context = 12, .width = 16, .hidden = 24, .layers = 2, .heads = 4, .kv_heads = 2};
+    to.add(
+        "llama", [](const models::Llama& m, const Tensor& x) { return m(x); }, eval(models::Llama(config)),
+        tokens(2, 9, 19));
+    const models::MixtralConfig mixture(config, 4);
+    to.add(
+        "mixtral", [](const models::Mixtral& m, const Tensor& x) { return m(x); }, eval(models::Mixtral(mixture)),
+        tokens(2, 9, 19));
+  }
+  {
+    const models::WhisperConfig config{
+        .vocab_size = 19, .mel_bins = 6, .frames = 20, .context = 12, .width = 16, .layers = 2, .heads = 4};
+    to.add(
+        "whisper", [](const models::Whisper& m, const Tensor& sound, const Tensor& text) { return m(sound, text); },
+        eval(models::Whisper(config)), uniform({2, 6, 20}, -1), tokens(2, 8, 19));
+  }
+  {
+    const models::EfficientNetConfig config{.stem = 16,
+                                            .stages = {{1, 3, 1, 8, 1}, {6, 3, 2, 16, 2}, {4, 5, 2, 24, 2}},
+                                            .head = 40,
+                                            .classes = 7,
+                                            .dropout = 0,
+                                            .skip = 0};
+    to.add(
+        "efficientnet", [](models::EfficientNet& m, const Tensor& x) { return m(x); },
+        eval(models::EfficientNet(config)), uniform({4, 3, 32, 32}, -1));
+  }
+  {
+    const models::UNetConfig config{
+        .channels = 2, .widths = {8, 16, 16}, .blocks = 1, .attention_level = 1, .groups = 4, .eps = 1e-6};
+    to.add(
+        "unet", [](const models::UNet& m, const Tensor& x, const Tensor& t) { return m(x, t); },
+        eval(models::UNet(config)), uniform({2, 2, 8, 8}, -1), randint({2}, 0, 1000));
+  }
+  to.add(
+      "lstm_language_model",
+      [](const models::LstmLanguageModel& m, const Tensor& x, const Tensor& h, const Tensor& c) {
+        models::LstmLanguageModel::State state{h, c};
+        return m(x, state);
+      },
+      eval(models::LstmLanguageModel({.vocab_size = 19, .width = 10, .hidden = 12, .layers = 2, .dropout = 0})),
+      tokens(8, 3, 19), uniform({2, 3, 12}, -1), uniform({2, 3, 12}, -1));
+  {
+    models::ClipConfig clip;
+    clip.image = {.image_size = 12, .patch = 4, .width = 16, .layers = 2, .heads = 4, .hidden = 24};
+    clip.image.clip = true, clip.image.eps = 1e-5;
+    clip.text.width = 12, clip.text.layers = 2, clip.text.heads = 2, clip.text.hidden = 20;
+    clip.vocab_size = 19, clip.context = 10, clip.end_token = 18, clip.dimension = 10;
+    to.add(
+        "clip", [](const models::Clip& m, const Tensor& image, const Tensor& text) { return m(image, text); },
+        eval(models::Clip(clip)), uniform({3, 3, 12, 12}, -1), where(arange(8) == 5, 18, tokens(3, 8, 18)));
+  }
+  {
+    const models::MaskRcnnConfig config{.channels = 8, .hidden = 10, .classes = 4, .anchor_sizes = {16, 32}};
+    const Tensor corner = uniform({6, 2}, 0, 40),
+                 boxes = concat({zeros({6, 1}), corner, corner + uniform({6, 2}, 4, 50)}, 1);
+    to.add(
+        "mask_rcnn",
+        [](const models::MaskRcnnHeads& m, const Tensor& a, const Tensor& b, const Tensor& boxes) {
+          return m.boxes({a, b}, boxes).logits;
+        },
+        eval(models::MaskRcnnHeads(config)), uniform({1, 8, 16, 24}, -1), uniform({1, 8, 8, 12}, -1), boxes);
+  }
+  to.add(
+      "silero_vad",
+      [](const models::SileroVad& m, const Tensor& samples, const Tensor& h, const Tensor& c) {
+        models::SileroVad::State state{h, c};
+        return m(samples, state);
+      },
+      eval(models::SileroVad()), uniform({3, 576}, -1), zeros({1, 1, models::SileroVad::width}),
+      zeros({1, 1, models::SileroVad::width}));
+}
+
+}  // namespace
+
+TEST_CASE("a function is written as ONNX's own operations where it has them, and read back to the same") {
+  const Tensor x = uniform({3, 4, 8}, -1), w = uniform({8}, 0.5), b = uniform({8});
+  CHECK(round_trip([](const Tensor& x, const Tensor& w, const Tensor& b) { return nn::layer_norm(x, w, b); }, x, w,
+                   b) == "LayerNormalization Identity ");
+  CHECK(round_trip([](const Tensor& x) { return gelu(x, Gelu::tanh); }, x) == "Gelu Identity ");
+  CHECK(round_trip([](const Tensor& x) { return softmax(x, 1); }, x) == "Softmax Identity ");
+  const Tensor q = uniform({2, 3, 5, 8}, -1), k = uniform({2, 3, 7, 8}, -1);
+  CHECK(round_trip([](const Tensor& q, const Tensor& k) { return nn::scaled_dot_product_attention(q, k, k); }, q, k) ==
+        "Attention Identity ");
+  CHECK(round_trip([](const Tensor& x, const Tensor& w) { return relu(x * w + 1) / 2; }, x, w) ==
+        "Mul Add Relu Div Identity ");
+  round_trip([](const Tensor& x) { return silu(x) + mean(x, -1, true) + std::exp(1.0); }, x);
+  round_trip([](const Tensor& x) { return concat({flip(x, 1), slice(x, 1, 0, 4, 2)}, 1); }, x);
+  round_trip([](const Tensor& x) { return max_pool2d(pad(unsqueeze(x, 0), {1, 1, 1, 1}), 2); }, x);
+  round_trip([](const Tensor& x) { return cast(argmax(x, -1), DType::f32) + sum(cumsum(x, 2), 2); }, x);
+  round_trip([](const Tensor& x) { return gather(x, constant({2, 0, 1})) * cast(x > 0, DType::f32); }, x);
+  round_trip([](const Tensor& x) { return where(isfinite(x) & (x != 0), floor_divide(x, 0.3), remainder(x, 0.3)); }, x);
+  round_trip([](const Tensor& x) { return sort(x, -1, true).values + log1p(exp(x)); }, x);
+}
+
+TEST_CASE("loops and choices are written as Scan, Loop and If") {
+  const Tensor x = uniform({5, 4}, -1);
+  const auto text = round_trip(
+      [](const Tensor& x) { return scan([](Tensor s, const Tensor& row) { return s * 0.5 + row; }, zeros({4}), x); },
+      x);
+  CHECK(text.find("Scan") != std::string::npos);
+  round_trip(
+      [](const Tensor& x) {
+        return cond(
+            sum(x) > 0, [](const Tensor& y) { return y * 2; }, [](const Tensor& y) { return -y; }, x);
+      },
+      x);
+  round_trip(
+      [](const Tensor& x) {
+        return while_loop([](const Tensor& s) { return sum(s) < 100; }, [](const Tensor& s) { return s * 1.5 + 1; }, x);
+      },
+      x);
+}
+
+TEST_CASE("sizes that vary are names in the file, and computed where the graph needs them") {
+  const Folder folder;
+  const fs::path path = folder.path / "f.onnx";
+  const auto f = [](const Tensor& x) { return reshape(x, {x.size(0) * x.size(1), 4}) / At(x.size(0)) + sum(x); };
+  const Tensor x = uniform({3, 5, 4});
+  mark_dynamic(x, 0), mark_dynamic(x, 1);
+  onnx::save(path.string(), compile(f), x);
+  const onnx::Model model = onnx::load(path.string());
+  CHECK(onnx::inputs(model)[0].type == "f32[s0,s1,4]");
+  for (const auto& [a, b] : {std::pair(3, 5), std::pair(7, 2)}) {
+    const Tensor y = uniform({a, b, 4});
+    CHECK(same(model({y})[0], f(y)));
+  }
+}
+
+TEST_CASE("what ONNX can't say is refused with its line") {
+  const Folder folder;
+  const std::string path = (folder.path / "f.onnx").string();
+  const auto refusal = [&](auto f, const Tensor& x) {
+    return test::message_of([&] { onnx::save(path, compile(f), x); });
+  };
+  const Tensor x = uniform({3, 3});
+  CHECK(refusal([](const Tensor& x) { return linalg::inv(x); }, x).find("ONNX has no operation for lu") !=
+        std::string::npos);
+  CHECK(refusal(
+            [](const Tensor& x) {
+              return x + uniform({3, 3});
+            },
+            x)
+            .find("the function draws numbers") != std::string::npos);
+  CHECK(!fs::exists(path));
+}
+
+TEST_CASE("example models are written, and read back to the same") {
+  Exported all;
+  write_models(all);
+  CHECK(all.count == 14);
+}
+
+TEST_CASE("example models run in ONNX Runtime to 1e-4" * test::needs(onnxruntime)) {
+  Exported all;
+  write_models(all);
+  const std::string command = python() + " " WEFT_SOURCE_DIR "/tests/onnx/run_onnxruntime " + all.folder.path.string();
+  CHECK(std::system(command.c_str()) == 0);
+}
