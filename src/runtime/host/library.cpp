@@ -80,7 +80,14 @@ std::shared_ptr<Library> Library::load(std::string_view bytes, const Digest& key
     library->handle_ = open_library(unique_path(memory.get()), reason);
   }  // the mapping keeps the memory: programs may have few descriptors
   if (!library->handle_) library->handle_ = load_from_file(bytes, reason);
-  if (!library->handle_) throw CompileError(concat_text("[compile] kernels can't be loaded: ", reason).c_str());
+  if (!library->handle_) {
+    std::string why;
+    library->image_ = PlainImage::map(bytes, why);
+    if (!library->image_)
+      throw CompileError(
+          concat_text("[compile] kernels can't be loaded: ", reason, "; nor without the system's loader: ", why)
+              .c_str());
+  }
   library->check(units);
   return library;
 }
@@ -105,6 +112,7 @@ Library::~Library() {
 }
 
 void* Library::find(const char* symbol) const {
+  if (image_) return image_->find(symbol);
   const auto lock = lock_loader();
   return dlsym(handle_, symbol);
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/hash.hpp"
+#include "runtime/host/plain_image.hpp"
 #include "runtime/step.hpp"
 
 namespace weft {
@@ -43,7 +44,8 @@ class Library final : public runtime::Functions {
   void* require(const char* symbol) const;
   void check(std::size_t units) const;
 
-  void* handle_ = nullptr;
+  void* handle_ = nullptr;             // of the system's loader,
+  std::unique_ptr<PlainImage> image_;  // or where that has no path to open
   Digest key_;
   std::size_t units_ = 0;
   std::string source_path_, origin_;
