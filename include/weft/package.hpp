@@ -141,7 +141,8 @@ struct PackageDraft;
 void add_call(PackageDraft& to, EntryName name, const FunctionHandle& function, const CallSignature& signature,
               TypeLines types);
 FunctionHandle package_function(const std::shared_ptr<const PackageState>& package, const std::string& name,
-                                const TypeLines& types, const Access* accesses, MakeResult make, Loc loc);
+                                const CallSignature& signature, const TypeLines& types, const Access* accesses,
+                                MakeResult make, Loc loc);
 // Finds what the package holds for the call's arguments. Throws Error where it holds nothing.
 void begin_package_call(Call& call, const Function& function, Loc loc);
 
@@ -205,7 +206,8 @@ class PackageFunction<R(P...)> {
         detail::restore(*made, from);
         return made;
       };
-    return detail::package_function(package, name, detail::types_of_call<R, P...>(), accesses, make, loc);
+    return detail::package_function(package, name, detail::SignatureOfCall<R, P...>::value,
+                                    detail::types_of_call<R, P...>(), accesses, make, loc);
   }
   using Access = detail::Access;
   detail::FunctionHandle function_;

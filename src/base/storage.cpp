@@ -186,7 +186,7 @@ Storage* cpu_allocate(Device device, std::size_t bytes, Queue* queue) {
   return block;
 }
 
-void cpu_copy(void* to, Device, const void* from, Device, std::size_t bytes, Queue*) { std::memcpy(to, from, bytes); }
+void cpu_copy(void* to, Device, const void* from, Device, std::size_t bytes, Queue*) { std::memmove(to, from, bytes); }
 void cpu_synchronize(Device) {}
 Queue* cpu_enter(Device) { return nullptr; }
 

@@ -114,6 +114,91 @@ std::shared_ptr<Specialization> specialization_of(const runtime::PackageSpeciali
   return made;
 }
 
+// Whether the leaves are those of values of a signature's types: what a call's words are compared with word by word.
+class LeafOrder {
+ public:
+  explicit LeafOrder(const std::vector<runtime::PackageLeaf>& leaves)
+      : next_(leaves.data()), end_(leaves.data() + leaves.size()) {}
+  bool is_of(const CallSignature& signature) {
+    for (argument_ = 0; argument_ < signature.argument_count; ++argument_)
+      if (!take(*signature.arguments[argument_])) return false;
+    return next_ == end_;
+  }
+
+ private:
+  using Kind = runtime::PackageLeaf::Kind;
+  const runtime::PackageLeaf* leaf(Kind kind) {
+    return next_ != end_ && next_->kind == kind && next_->argument == argument_ ? next_++ : nullptr;
+  }
+  bool take_children(const TypeDescription& type) {
+    for (int i = 0; i < type.child_count; ++i)
+      if (!take(*type.children[i])) return false;
+    return true;
+  }
+  bool take_elements(const TypeDescription& type, std::uint64_t count) {
+    if (type.packed) return leaf(Kind::list) != nullptr;
+    for (; count > 0; --count) {
+      const runtime::PackageLeaf* const before = next_;
+      if (!take_children(type)) return false;
+      if (next_ == before) break;  // of elements that have no leaves
+    }
+    return true;
+  }
+  bool take(const TypeDescription& type) {
+    switch (type.kind) {
+      case TypeKind::tensor:
+      case TypeKind::param:
+      case TypeKind::buffer:
+      case TypeKind::scalar:
+      case TypeKind::index: return leaf(Kind::tensor) != nullptr;
+      case TypeKind::number: return leaf(Kind::number) != nullptr;
+      case TypeKind::text: return leaf(Kind::list) != nullptr;
+      case TypeKind::list: {
+        const runtime::PackageLeaf* const length = leaf(Kind::count);
+        return length && take_elements(type, length->count);
+      }
+      case TypeKind::array: return take_elements(type, type.repeat);
+      case TypeKind::tuple:
+      case TypeKind::structure:
+      case TypeKind::empty: return take_children(type);
+      case TypeKind::map: {
+        const runtime::PackageLeaf* const length = leaf(Kind::count);
+        for (std::uint64_t left = length ? length->count : 0; left > 0; --left)
+          if (!take_children(type)) return false;
+        return length != nullptr;
+      }
+      case TypeKind::optional:
+      case TypeKind::pointer: {
+        const runtime::PackageLeaf* const presence = leaf(Kind::count);
+        return presence && (presence->count == 0 || take_children(type));
+      }
+      case TypeKind::variant: {
+        const runtime::PackageLeaf* const alternative = leaf(Kind::count);
+        return alternative && alternative->count < static_cast<std::uint64_t>(type.child_count) &&
+               take(*type.children[alternative->count]);
+      }
+      case TypeKind::polymorphic:
+      case TypeKind::unsupported: break;
+    }
+    return false;
+  }
+
+  const runtime::PackageLeaf *next_, *end_;
+  int argument_ = 0;
+};
+
+// The generator's next state is one.
+bool gives_generator(const runtime::PackageSpecialization& from) {
+  using Kind = runtime::PackageSource::Kind;
+  const runtime::PackageSource& source = from.generator;
+  const auto is_state = [](DType dtype, const std::vector<Dim>& sizes) {
+    return dtype == DType::i64 && sizes.size() == 1 && sizes[0].same(Dim(2));
+  };
+  if (source.kind == Kind::undefined) return true;
+  if (source.kind == Kind::output) return is_state(from.outputs[source.index].dtype, from.outputs[source.index].sizes);
+  return is_state(from.arguments[source.index].dtype, from.arguments[source.index].sizes);
+}
+
 [[noreturn]] void refuse_derivative(const Function& function, Loc loc) {
   fail(title(function), loc,
        "is called where an argument is differentiated, and a package holds no derivative: differentiate in the "
@@ -169,7 +254,8 @@ std::size_t ResultReader::length(std::size_t packed) {
 }
 
 FunctionHandle package_function(const std::shared_ptr<const PackageState>& package, const std::string& name,
-                                const TypeLines& types, const Access* accesses, MakeResult make, Loc loc) {
+                                const CallSignature& signature, const TypeLines& types, const Access* accesses,
+                                MakeResult make, Loc loc) {
   const std::string whole = concat_text(name, " of ", package->name);
   const auto& entries = package->file.entries;
   const auto entry = std::ranges::find(entries, name, &runtime::PackageEntry::name);
@@ -197,6 +283,8 @@ FunctionHandle package_function(const std::shared_ptr<const PackageState>& packa
   const auto& executables = package->executables[static_cast<std::size_t>(entry - entries.begin())];
   for (std::size_t i = 0; i < entry->specializations.size(); ++i) {
     const runtime::PackageSpecialization& each = entry->specializations[i];
+    if (!LeafOrder(each.arguments).is_of(signature) || !gives_generator(each))
+      fail("load_package", loc, whole, " is damaged: its arguments are not of its types");
     for (const runtime::PackageState& state : each.states) require_written(each.arguments[state.leaf]);
     for (const runtime::PackageNumbers& numbers : each.numbers) require_written(each.arguments[numbers.leaf]);
     auto made = specialization_of(each, executables[i], accesses);

@@ -57,7 +57,7 @@ std::string name_of(const Candidate& candidate, std::span<const Offer> offers) {
 
 // One offer, ready to run. Its numbers do not depend on symbols.
 struct Contender {
-  runtime::NumberTable numbers;
+  runtime::NumberTable numbers{0};
   std::unique_ptr<runtime::Runnable> step;
   std::vector<std::byte> workspace;
   double least = std::numeric_limits<double>::infinity();

@@ -86,6 +86,28 @@ ConvolutionSizes ConvolutionDims::with(std::span<const Int> values) const {
   return sizes;
 }
 
+bool ConvolutionSizes::is_sound() const {
+  constexpr Int most = Int{1} << 31;
+  const auto within = [&](Int number, Int least) { return number >= least && number < most; };
+  if (result > Convolved::weight || axes < 1 || axes > 3 || !within(groups, 1) || !within(batch, -1)) return false;
+  if (!within(inputs, 0) || !within(outputs, 0) || inputs % groups != 0 || outputs % groups != 0) return false;
+  for (std::size_t axis = 0; axis < static_cast<std::size_t>(axes); ++axis) {
+    if (!within(size[axis], 0) || !within(kernel[axis], 0) || !within(positions[axis], 0)) return false;
+    if (!within(strides[axis], 1) || !within(dilation[axis], 1)) return false;
+    if (!within(low[axis], 1 - most) || !within(high[axis], 1 - most)) return false;
+  }
+  return true;
+}
+
+bool ConvolutionDims::is_sound() const {
+  const auto axes = static_cast<std::size_t>(fixed_.axes);
+  if (fixed_.axes < 1 || fixed_.axes > 3 || dims_.size() != 1 + 2 * axes + 3 * (axes + 2)) return false;
+  ConvolutionSizes known = fixed_;  // but for the values
+  known.batch = 0;
+  known.size = known.positions = {};
+  return known.is_sound();
+}
+
 bool ConvolutionSizes::is_empty() const {
   bool empty = batch == 0 || inputs == 0 || outputs == 0;
   for (int axis = 0; axis < axes; ++axis) empty |= size[static_cast<std::size_t>(axis)] == 0;

@@ -41,6 +41,8 @@ struct ConvolutionSizes {
                     self.high, self.dilation, self.input_strides, self.weight_strides, self.output_strides);
   }
   bool is_empty() const;
+  // Whether a graph's inference could give these: what a file says may be anything. Of a batch of -1, too.
+  bool is_sound() const;
   DType result_dtype() const { return is_wide ? DType::f32 : dtype; }
   std::array<Int, 5>& strides_of(Convolved value) {
     return value == Convolved::input ? input_strides : value == Convolved::weight ? weight_strides : output_strides;
@@ -75,6 +77,8 @@ class ConvolutionDims {
   // What `with` is given the values of.
   std::span<const Dim> dims() const { return dims_; }
   ConvolutionSizes with(std::span<const Int> values) const;
+  // As ConvolutionSizes::is_sound, whatever the values are.
+  bool is_sound() const;
   static auto fields(auto& self) { return std::tie(self.fixed_, self.dims_); }
 
  private:

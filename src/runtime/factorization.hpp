@@ -17,6 +17,7 @@ class FactorizationStep final : public Runnable {
         operands_(operands),
         device_(preparation.device) {}
   bool can_be_recorded() const override { return device_.type == Device::Type::cpu; }
+  bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override;
   void run(const StepCall& call) const override;
 
  private:
@@ -56,7 +57,9 @@ class StoredFactorization final : public StepOf<StoredFactorization, Factorizati
     return std::make_unique<FactorizationStep>(what.what, what.sizes, what.bytes, what.operands, preparation);
   }
   void check() const {
-    if (what.what.kind > Factorization::Kind::inverse_real_fourier) throw Malformed();
+    const bool known = what.what.kind <= Factorization::Kind::inverse_real_fourier &&
+                       (what.what.dtype == DType::f32 || what.what.dtype == DType::f64);
+    if (!known) throw Malformed();
   }
 };
 

@@ -7,7 +7,13 @@ namespace weft::runtime {
 
 namespace {
 enum class Form : std::uint8_t { constant, symbol, floor_divide, modulo, sum };
+
+// Sizes that somebody wrote have a few terms. A product of sums has as many as both make together.
+void require_few(Dim a, Dim b = 1) {
+  constexpr std::size_t most_terms = 256;
+  if (dims::terms(a).size() * dims::terms(b).size() > most_terms) throw Malformed();
 }
+}  // namespace
 
 void FieldWriter::put(const Dim& dim) {
   if (dim.is_constant()) return (*this)(Form::constant, dim.constant());
@@ -50,8 +56,15 @@ void FieldReader::get(Dim& dim) {
       dim = 0;
       for (std::size_t terms = count(); terms > 0; --terms) {
         Dim product = take<std::int64_t>();
-        for (std::size_t factors = count(); factors > 0; --factors) product = product * take<Dim>();
+        std::size_t factors = count();
+        if (factors > 64) throw Malformed();
+        for (; factors > 0; --factors) {
+          const Dim factor = take<Dim>();
+          require_few(product, factor);
+          product = product * factor;
+        }
         dim = dim + product;
+        require_few(dim);
       }
       return;
     }

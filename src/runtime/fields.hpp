@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "weft/dim.hpp"
 #include "weft/dtype.hpp"
 
@@ -40,6 +41,8 @@ class FieldWriter {
   }
   const std::string& refusal() const { return refusal_; }
   const std::string& bytes() const { return bytes_; }
+  // Of plans: each launch of a generated kernel (plan_file.cpp).
+  std::vector<Digest> launches;
 
  private:
   template <Plain T>
@@ -86,6 +89,8 @@ class FieldReader {
     return value;
   }
   bool at_end() const { return rest_.empty(); }
+  // As FieldWriter has them.
+  std::vector<Digest> launches;
   // As deep as steps may lie in steps, and sizes in sizes.
   class Nested {
    public:

@@ -108,6 +108,57 @@ bool LoopStep::read_condition(const Frame& frame, const void* value) const {
   return read != std::byte{0};
 }
 
+bool LoopStep::see(std::span<const std::int64_t> numbers, std::span<const Room> rooms, Seen& seen, std::int64_t length,
+                   std::size_t first, std::size_t last, std::size_t stacked) const {
+  if (rooms.size() != operands_.size() + results_.size()) return false;
+  const auto look = [&](const NumberTable::Range& range, const Room& room, bool is_many, std::vector<Room>& to) {
+    const std::int64_t offset = numbers[range.begin], bytes = numbers[range.begin + 1];
+    if (!Reach(offset).along(is_many ? length : 1, bytes).along(bytes, 1).is_in(room, DType::u8)) return false;
+    // As far as every slice is aligned.
+    const std::int64_t places = offset | (is_many ? bytes : 0) | room.alignment;
+    to.push_back({bytes, places & -places, room.may_write});
+    return true;
+  };
+  for (std::size_t i = 0; i < operands_.size(); ++i)
+    if (!look(operands_[i], rooms[i], i >= first && i < last, seen.operands)) return false;
+  for (std::size_t i = 0; i < results_.size(); ++i)
+    if (!look(results_[i], rooms[operands_.size() + i], i >= stacked, seen.results)) return false;
+  for (const Room& result : seen.results)
+    if (!result.may_write) return false;
+  // A carry is in the operand, in the result or in the workspace.
+  for (std::size_t k = 0; k < description_.carries; ++k) {
+    Room &before = seen.operands[k], &after = seen.results[k];
+    if (before.bytes != after.bytes) return false;
+    before.alignment = std::min(before.alignment, after.alignment);
+  }
+  return true;
+}
+
+bool ScanStep::fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const {
+  const std::int64_t length = numbers[length_.begin];
+  const std::size_t carries = description_.carries;
+  Seen seen;
+  return Reach::is_size(length) &&
+         see(numbers, rooms, seen, length, carries, carries + description_.scanned, carries) &&
+         bodies_[0].fits(numbers, seen.operands, seen.results);
+}
+
+bool WhileStep::fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const {
+  Seen seen;
+  if (!see(numbers, rooms, seen)) return false;
+  const Room condition{alignment};
+  const bool asks = description_.asked >= 0 ? seen.operands[static_cast<std::size_t>(description_.asked)].bytes > 0
+                                            : bodies_[0].fits(numbers, seen.operands, {&condition, 1});
+  return asks && bodies_[1].fits(numbers, seen.operands, seen.results);
+}
+
+bool CondStep::fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const {
+  Seen seen;
+  if (!see(numbers, rooms, seen) || seen.operands[0].bytes < 1) return false;
+  const std::span operands = std::span(seen.operands).subspan(1);
+  return bodies_[0].fits(numbers, operands, seen.results) && bodies_[1].fits(numbers, operands, seen.results);
+}
+
 // A carry that is updated in place lies in the memory of the result throughout. Others go between that and the
 // workspace, so that the last iteration writes the result.
 void ScanStep::run(const StepCall& call) const {

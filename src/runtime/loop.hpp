@@ -52,6 +52,13 @@ class LoopStep : public Runnable {
     std::span<void*> arguments, given;  // of a body: room for the most that it takes and gives
   };
   Frame begin(const StepCall& call) const;
+  // Of a call of these numbers: what a body sees of each operand and result, where all lie in the step's buffers.
+  // Operands [first, last) and the results from `stacked` on have `length` of them one after the other.
+  struct Seen {
+    std::vector<Room> operands, results;
+  };
+  bool see(std::span<const std::int64_t> numbers, std::span<const Room> rooms, Seen& seen, std::int64_t length = 1,
+           std::size_t first = 0, std::size_t last = 0, std::size_t stacked = SIZE_MAX) const;
   void run_body(Frame& frame, std::size_t body) const;
   void copy(const Frame& frame, void* to, const void* from, std::int64_t bytes) const;
   bool read_condition(const Frame& frame, const void* value) const;
@@ -74,6 +81,7 @@ class ScanStep final : public LoopStep {
  public:
   using LoopStep::LoopStep;
   bool can_be_recorded() const override { return bodies_[0].can_be_recorded(); }
+  bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override;
   void run(const StepCall& call) const override;
 };
 
@@ -82,6 +90,7 @@ class WhileStep final : public LoopStep {
  public:
   using LoopStep::LoopStep;
   bool can_be_recorded() const override { return false; }
+  bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override;
   void run(const StepCall& call) const override;
 };
 
@@ -90,6 +99,7 @@ class CondStep final : public LoopStep {
  public:
   using LoopStep::LoopStep;
   bool can_be_recorded() const override { return false; }
+  bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override;
   void run(const StepCall& call) const override;
 };
 

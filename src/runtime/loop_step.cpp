@@ -17,11 +17,19 @@ std::shared_ptr<const StoredStep> StoredLoop::read(FieldReader& from, const Step
   from(step->kind_, loop, step->cost_);
   const bool fits = step->kind_ <= LoopKind::cond && loop.in_place.size() == loop.carries &&
                     loop.carries <= loop.operands.size() && loop.carries <= loop.results.size() &&
-                    loop.carries + loop.scanned <= loop.operands.size() && loop.asked >= -1 &&
+                    loop.scanned <= loop.operands.size() - loop.carries && loop.asked >= -1 &&
                     loop.asked < static_cast<std::int64_t>(loop.carries);
   if (!fits) throw Malformed();
   const int bodies = step->kind_ == LoopKind::scan ? 1 : 2;
-  for (int i = 0; i < bodies; ++i) step->bodies_.push_back(read_plan(from, inner));
+  const bool chooses = step->kind_ == LoopKind::cond;
+  if (chooses && loop.operands.empty()) throw Malformed();
+  for (int i = 0; i < bodies; ++i) {
+    const Plan& body = step->bodies_.emplace_back(read_plan(from, inner));
+    const bool is_condition = step->kind_ == LoopKind::while_loop && i == 0;
+    const std::size_t given = loop.operands.size() - (chooses ? 1 : 0), taken = is_condition ? 1 : loop.results.size();
+    if (static_cast<std::size_t>(body.argument_count) > given || static_cast<std::size_t>(body.result_count) > taken)
+      throw Malformed();
+  }
   return step;
 }
 

@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view magic = "weft package ";
 // Raise it where what is written changes, or means something else: a field here, in a plan or in a step
 // (tests/runtime/stored_fields).
-constexpr std::string_view format = "1\n";
+constexpr std::string_view format = "2\n";
 constexpr std::size_t digest_size = 2 * sizeof(std::uint64_t);
 
 static_assert(lists_all<PackageSymbol> && lists_all<PackageCondition> && lists_all<PackageSource> &&
@@ -25,7 +25,7 @@ static_assert(lists_all<PackageSymbol> && lists_all<PackageCondition> && lists_a
               "a struct's fields() leave out a member");
 // A device is two fields, a digest too; plans are written apart.
 static_assert(member_count<PackageLeaf> == 12 && member_count<PackageOutput> == 5 &&
-                  member_count<PackageLibrary> == 3 && member_count<PackageSpecialization> == 12 &&
+                  member_count<PackageLibrary> == 4 && member_count<PackageSpecialization> == 12 &&
                   member_count<PackageEntry> == 3 && member_count<PackageFile> == 5,
               "a member was added: list it, then count it here");
 
@@ -70,9 +70,22 @@ int symbol_of(Dim size) {
 }
 
 void check(const PackageLeaf& leaf) {
-  require(leaf.kind <= PackageLeaf::Kind::count && leaf.device.type <= Device::Type::cuda);
+  require(leaf.kind <= PackageLeaf::Kind::count && leaf.device == Device::cpu());
   require(leaf.sizes.size() <= static_cast<std::size_t>(max_rank) && (leaf.defined || leaf.sizes.empty()));
   require(leaf.kind != PackageLeaf::Kind::number || leaf.bytes.size() <= sizeof(std::uint64_t));
+}
+
+// Known ones are sizes of a tensor that can be.
+void check_sizes(const std::vector<Dim>& sizes, std::size_t symbols) {
+  require(sizes.size() <= static_cast<std::size_t>(max_rank));
+  std::int64_t count = 1;
+  for (const Dim size : sizes) {
+    require(names_symbols_below(size, symbols));
+    if (!size.is_constant()) continue;
+    const std::int64_t number = size.constant();
+    require(Reach::is_size(number) && !__builtin_mul_overflow(count, std::max<std::int64_t>(number, 1), &count) &&
+            Reach::is_size(count));
+  }
 }
 
 void check(const PackageSpecialization& all, std::size_t libraries) {
@@ -80,11 +93,9 @@ void check(const PackageSpecialization& all, std::size_t libraries) {
   std::vector<bool> found(symbols);
   for (const PackageLeaf& leaf : all.arguments) {
     check(leaf);
-    for (const Dim size : leaf.sizes) {
-      const int symbol = symbol_of(size);
-      require(symbol < 0 ? size.is_constant() && size.constant() >= 0 : names_symbols_below(size, symbols));
-      if (symbol >= 0) found[static_cast<std::size_t>(symbol)] = true;
-    }
+    check_sizes(leaf.sizes, symbols);
+    for (const Dim size : leaf.sizes)
+      if (const int symbol = symbol_of(size); symbol >= 0) found[static_cast<std::size_t>(symbol)] = true;
   }
   require(std::ranges::find(found, false) == found.end());
   for (const PackageCondition& condition : all.conditions)
@@ -100,9 +111,9 @@ void check(const PackageSpecialization& all, std::size_t libraries) {
   for (const std::uint32_t leaf : all.inputs)
     require(leaf == PackageSpecialization::generator_state || is_defined(leaf));
   for (const PackageOutput& output : all.outputs) {
-    require(output.device.type <= Device::Type::cuda && output.sizes.size() <= static_cast<std::size_t>(max_rank));
+    require(output.device == Device::cpu());
     require(output.donor == PackageOutput::no_leaf || is_defined(output.donor));
-    for (const Dim size : output.sizes) require(names_symbols_below(size, symbols));
+    check_sizes(output.sizes, symbols);
   }
   const auto require_source = [&](const PackageSource& source) {
     using Kind = PackageSource::Kind;
@@ -127,10 +138,36 @@ void check(const PackageSpecialization& all, std::size_t libraries) {
   require(all.library == PackageSpecialization::no_library || all.library < libraries);
 }
 
+// What machine code must have been compiled for: the symbols, what they satisfy, and each launch of a kernel.
+std::array<std::uint64_t, 2> use_of(const PackageSpecialization& made, std::vector<Digest> launches) {
+  std::ranges::sort(launches);
+  FieldWriter all;
+  all(made.symbols, made.conditions);
+  for (const Digest& launch : launches) all(launch.low, launch.high);
+  const Digest use = digest(all.bytes());
+  return {use.low, use.high};
+}
+
+// What a call gives the plan, by its guards and by what it makes of the results.
+std::shared_ptr<const Plan::Given> given_to(const PackageSpecialization& made) {
+  auto given = std::make_shared<Plan::Given>();
+  const auto value = [](DType dtype, const std::vector<Dim>& sizes) {
+    Dim elements = 1;
+    for (const Dim size : sizes) elements = elements * size;
+    return Plan::Given::Value{dtype, elements};
+  };
+  for (const std::uint32_t leaf : made.inputs)
+    given->arguments.push_back(leaf == PackageSpecialization::generator_state
+                                   ? Plan::Given::Value{DType::i64, 2}
+                                   : value(made.arguments[leaf].dtype, made.arguments[leaf].sizes));
+  for (const PackageOutput& output : made.outputs) given->results.push_back(value(output.dtype, output.sizes));
+  return given;
+}
+
 PackageFile read_fields(FieldReader& from, const StepReader& read_step) {
   PackageFile package;
+  std::vector<std::array<std::uint64_t, 2>> uses;  // of each specialization
   package.isa = from.take<std::string>();
-  from(package.libraries);
   for (auto entries = from.take<std::uint32_t>(); entries > 0; --entries) {
     PackageEntry& entry = package.entries.emplace_back();
     from(entry.name, entry.types);
@@ -139,11 +176,22 @@ PackageFile read_fields(FieldReader& from, const StepReader& read_step) {
     for (; left > 0; --left) {
       PackageSpecialization& made = entry.specializations.emplace_back();
       from(made);
+      from.launches.clear();
       made.plan = read_plan(from, read_step);
-      check(made, package.libraries.size());
+      uses.push_back(use_of(made, from.launches));
     }
   }
+  from(package.libraries);
   require(from.at_end());
+  auto use = uses.begin();
+  for (PackageEntry& entry : package.entries)
+    for (PackageSpecialization& made : entry.specializations) {
+      check(made, package.libraries.size());
+      made.plan.given = given_to(made);
+      const auto& known =
+          made.library == PackageSpecialization::no_library ? std::vector{*use} : package.libraries[made.library].uses;
+      if (std::ranges::find(known, *use++) == known.end()) refuse("is damaged: its kernels are those of another plan");
+    }
   return package;
 }
 
@@ -199,15 +247,20 @@ std::string tensor_mismatch(const PackageLeaf& held, const GivenLeaf& given) {
 
 std::string write_package(const PackageFile& package, std::string& refusal) {
   FieldWriter to;
-  to(std::string(version()), std::string(architecture), kernel_abi, std::string(name(host_isa())), package.libraries);
+  to(std::string(version()), std::string(architecture), kernel_abi, std::string(name(host_isa())));
+  std::vector<PackageLibrary> libraries = package.libraries;
   to(static_cast<std::uint32_t>(package.entries.size()));
   for (const PackageEntry& entry : package.entries) {
     to(entry.name, entry.types, static_cast<std::uint32_t>(entry.specializations.size()));
     for (const PackageSpecialization& made : entry.specializations) {
       to(made);
+      to.launches.clear();
       write_plan(to, made.plan);
+      if (made.library != PackageSpecialization::no_library && package.libraries[made.library].uses.empty())
+        libraries[made.library].uses.push_back(use_of(made, to.launches));
     }
   }
+  to(libraries);
   refusal = to.refusal();
   std::string bytes = concat_text(magic, format) + to.bytes();
   const Digest content = digest(bytes);
@@ -216,7 +269,7 @@ std::string write_package(const PackageFile& package, std::string& refusal) {
   return bytes;
 }
 
-PackageFile read_package(std::string_view bytes, const StepReader& read_step) {
+PackageFile parse_package(std::string_view bytes, const StepReader& read_step) {
   if (!bytes.starts_with(magic)) refuse("is no package of Weft");
   bytes.remove_prefix(magic.size());
   if (const std::string_view found = bytes.substr(0, bytes.find('\n') + 1); found != format)
@@ -248,16 +301,6 @@ PackageFile read_package(std::string_view bytes, const StepReader& read_step) {
     require(isa != std::end(isas));
     if (*isa > host_isa())
       refuse("was made for the instruction set ", package.isa, ", this machine has ", name(host_isa()));
-    std::vector<std::shared_ptr<Library>> libraries;
-    for (PackageLibrary& each : package.libraries) {
-      libraries.push_back(Library::load(each.bytes, each.key, each.units));
-      each.bytes = {};
-    }
-    for (PackageEntry& entry : package.entries)
-      for (PackageSpecialization& each : entry.specializations) {
-        if (each.library != PackageSpecialization::no_library) each.plan.functions = libraries[each.library];
-        prepare(each.plan);
-      }
     return package;
   } catch (const Malformed&) {
     refuse("is damaged");
@@ -268,6 +311,34 @@ PackageFile read_package(std::string_view bytes, const StepReader& read_step) {
   } catch (const std::exception& error) {
     refuse("can't be used: ", error.what());
   }
+}
+
+void prepare(PackageFile& package) {
+  try {
+    std::vector<std::shared_ptr<Library>> libraries;
+    for (PackageLibrary& each : package.libraries) {
+      libraries.push_back(Library::load(each.bytes, each.key, each.units));
+      each.bytes = {};
+    }
+    for (PackageEntry& entry : package.entries)
+      for (PackageSpecialization& each : entry.specializations) {
+        if (each.library != PackageSpecialization::no_library) each.plan.functions = libraries[each.library];
+        prepare(each.plan);
+        if (each.plan.symbol_count == 0 && !fits(each.plan, {})) refuse("is damaged: a step leaves its memory");
+      }
+  } catch (const InternalError&) {  // an invariant of plans that the bytes do not keep
+    refuse("is damaged");
+  } catch (const PackageRefusal&) {
+    throw;
+  } catch (const std::exception& error) {
+    refuse("can't be used: ", error.what());
+  }
+}
+
+PackageFile read_package(std::string_view bytes, const StepReader& read_step) {
+  PackageFile package = parse_package(bytes, read_step);
+  prepare(package);
+  return package;
 }
 
 std::string mismatch(const PackageSpecialization& held, const std::vector<GivenLeaf>& given, std::size_t& leaf) {

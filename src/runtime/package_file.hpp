@@ -2,6 +2,7 @@
 // names, and their kernels. Out: bytes, and the same read back, its plans ready to run. Nothing in it is an address or
 // depends on the process that made it. Who reads it needs no more than this folder and `base`.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -120,7 +121,10 @@ struct PackageLibrary {
   Digest key;
   std::uint64_t units = 0;
   std::string bytes;
-  static auto fields(auto& self) { return std::tie(self.key.low, self.key.high, self.units, self.bytes); }
+  // What it was compiled for: a digest of each specialization's symbols, what they satisfy, and the launches of its
+  // kernels. Empty where nothing was written yet: then that is what is written.
+  std::vector<std::array<std::uint64_t, 2>> uses = {};
+  static auto fields(auto& self) { return std::tie(self.key.low, self.key.high, self.units, self.bytes, self.uses); }
 };
 
 struct PackageFile {
@@ -137,8 +141,13 @@ std::string write_package(const PackageFile& package, std::string& refusal);
 struct PackageRefusal {
   std::string why;
 };
-// Plans are given their kernels and prepared. Damage is found by the digest. What was forged, with a digest that is
-// right, is not: sizes of buffers and symbols inside steps are believed. Throws PackageRefusal.
+// Reads all of it and holds it against itself: nothing is loaded, no plan is ready to run. Throws PackageRefusal.
+PackageFile parse_package(std::string_view bytes, const StepReader& read_step);
+// Plans that were read are given their kernels and prepared. Throws PackageRefusal.
+void prepare(PackageFile& package);
+// Both. Damage is found by the digest. What was forged, with a digest that is
+// right, is refused here or where a call's sizes would make a step leave its memory; machine code and what it says that
+// it was compiled for are believed. Throws PackageRefusal.
 PackageFile read_package(std::string_view bytes, const StepReader& read_step);
 
 // What a call gives for a leaf.

@@ -74,6 +74,7 @@ class PreparedPlan {
         argument_count_(static_cast<std::size_t>(plan.argument_count)),
         result_count_(static_cast<std::size_t>(plan.result_count)),
         symbol_count_(static_cast<std::size_t>(plan.symbol_count)),
+        numbers_(symbol_count_),
         sequence_(plan, numbers_, /*in_results=*/on_host()) {
     for (const PlanBuffer& buffer : plan.buffers) {
       const bool is_staged = buffer.host && !is_on_host(buffer);
@@ -82,11 +83,21 @@ class PreparedPlan {
         staged_.push_back(
             {buffer.kind == PlanBuffer::Kind::result, buffer.index, buffer.dtype, numbers_.add({buffer.elements})});
     }
+    if (!plan.given) return;
+    believed_ = false;
+    for (const auto& [dtype, elements] : plan.given->arguments) arguments_.push_back({dtype, numbers_.add({elements})});
+    for (const auto& [dtype, elements] : plan.given->results) results_.push_back({dtype, numbers_.add({elements})});
   }
   PreparedPlan(const PreparedPlan&) = delete;
   PreparedPlan& operator=(const PreparedPlan&) = delete;
   ~PreparedPlan() {
     for (const auto& slot : spares_.all()) delete slot.value.load();
+  }
+
+  bool fits(std::span<const std::int64_t> symbols) const {
+    std::vector<std::int64_t> numbers = numbers_.constants();
+    numbers_.evaluate(symbols, numbers);
+    return stays_within(numbers);
   }
 
   std::size_t workspace(std::span<const std::int64_t> symbols) const {
@@ -179,6 +190,24 @@ class PreparedPlan {
   const DeviceInterface& memory() const { return device_interface(device_.type); }
   bool on_host() const { return device_.type == Device::Type::cpu; }
 
+  // What a call gives, of a plan that is not believed.
+  struct GivenValue {
+    DType dtype;
+    Range elements;
+  };
+  bool stays_within(std::span<const std::int64_t> numbers) const {
+    const auto rooms = [&](const std::vector<GivenValue>& values) {
+      std::vector<Room> all;
+      for (const auto& [dtype, range] : values) {
+        const std::int64_t elements = numbers[range.begin];
+        const bool good = Reach::is_size(elements);
+        all.push_back({good ? static_cast<std::int64_t>(storage_bytes(dtype, elements)) : 0});
+      }
+      return all;
+    };
+    return believed_ || sequence_.fits(numbers, rooms(arguments_), rooms(results_));
+  }
+
   Frame* take() {
     for (std::size_t i = 0; i < spares_.count(); ++i)
       if (std::atomic<Frame*>& spare = spares_.of(this_thread() + i); spare.load(std::memory_order_relaxed))
@@ -236,6 +265,8 @@ class PreparedPlan {
     frame.computed = false;
     std::copy(symbols.begin(), symbols.end(), frame.symbols.begin());
     numbers_.evaluate(frame.symbols, frame.numbers);
+    if (!stays_within(frame.numbers))
+      throw Error("[package] a step of the plan leaves its memory: the file was forged, or is damaged");
     std::size_t arena = sequence_.arena_bytes(frame.numbers);
     if (sequence_.has_workspace()) {
       sequence_.settle(frame.numbers);
@@ -290,12 +321,19 @@ class PreparedPlan {
   NumberTable numbers_;
   std::vector<int> staged_of_;  // by buffer: which of the staged values; -1: none
   std::vector<StagedValue> staged_;
+  bool believed_ = true;
+  std::vector<GivenValue> arguments_, results_;
   const Sequence sequence_;
   // Frames of calls that have ended; more calls at once make and drop their own. A thread begins at its own place.
   ThreadSlots<std::atomic<Frame*>> spares_;
 };
 
 void prepare(Plan& plan) { plan.prepared = std::make_shared<PreparedPlan>(plan); }
+
+bool fits(const Plan& plan, std::span<const std::int64_t> symbols) {
+  WEFT_CHECK(plan.prepared, "the plan has not been prepared");
+  return plan.prepared->fits(symbols);
+}
 
 std::size_t workspace_bytes(const Plan& plan, std::span<const std::int64_t> symbols) {
   WEFT_CHECK(plan.prepared, "the plan has not been prepared");

@@ -55,6 +55,15 @@ struct Plan {
     static auto fields(auto& self) { return std::tie(self.argument, self.result); }
   };
   std::vector<Donation> donations;
+  // What a call gives a plan whose steps are not believed: they are held against it, for each call's sizes.
+  struct Given {
+    struct Value {
+      DType dtype;
+      Dim elements;
+    };
+    std::vector<Value> arguments, results;
+  };
+  std::shared_ptr<const Given> given;          // null: the plan was made by this process, or for it alone
   std::shared_ptr<const Functions> functions;  // what its steps call; null: none
   std::string source_path;
   std::string title;                             // of the function that it was made for; empty: nobody's
@@ -65,6 +74,9 @@ struct Plan {
 // computed, the others become small programs over the symbols, and arenas are kept for calls to come. Copies of the
 // plan share all that.
 void prepare(Plan& plan);
+
+// Whether no step of a prepared plan that is not believed leaves its memory in a call of these symbols.
+bool fits(const Plan& plan, std::span<const std::int64_t> symbols);
 
 // What the steps of a prepared plan want besides its buffers, on as many threads as a parallel loop has now. On the
 // host a workspace lies where nothing else is while its step runs: what the arena grows by. On a device: what the most

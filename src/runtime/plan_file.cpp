@@ -11,8 +11,8 @@ namespace weft::runtime {
 
 namespace {
 
-// Written apart: a plan's launches, a launch's step. Made anew: functions, source_path, prepared.
-static_assert(member_count<Plan> == 13 && member_count<Launch> == 7 && member_count<Device> == 2,
+// Written apart: a plan's launches, a launch's step. Made anew: given, functions, source_path, prepared.
+static_assert(member_count<Plan> == 14 && member_count<Launch> == 7 && member_count<Device> == 2,
               "a member was added: list it below, then count it here");
 static_assert(lists_all<PlanBuffer> && lists_all<Plan::Donation> && lists_all<EntryPoint> && lists_all<LoopValue> &&
                   lists_all<LoopDescription> && lists_all<RowsUpdate> && lists_all<SliceUpdate> &&
@@ -58,6 +58,21 @@ void check(const Plan& plan) {
     require(is_in(donation.argument, plan.argument_count) && is_in(donation.result, plan.result_count));
 }
 
+// What a generated kernel is launched with: its function and units, its numbers, and the dtypes and sizes of its
+// buffers. It reads and writes what these say, whoever says it.
+template <class To>
+void note_launch(To& to, const Plan& plan, const Launch& launch) {
+  if (launch.entry.name.empty()) return;
+  FieldWriter all;
+  all(launch.entry, launch.writes, launch.step->stored_as());
+  for (const int b : launch.buffers) {
+    const PlanBuffer& buffer = plan.buffers[static_cast<std::size_t>(b)];
+    all(buffer.dtype, buffer.elements);
+  }
+  launch.step->write(all, launch.entry);
+  to.launches.push_back(digest(all.bytes()));
+}
+
 }  // namespace
 
 void write_plan(FieldWriter& to, const Plan& plan) {
@@ -70,6 +85,7 @@ void write_plan(FieldWriter& to, const Plan& plan) {
     if (name.empty()) return to.refuse("the step " + launch.name + " has no form on disk");
     to(name);
     launch.step->write(to, launch.entry);
+    note_launch(to, plan, launch);
   }
 }
 
@@ -84,6 +100,7 @@ Plan read_plan(FieldReader& from, const StepReader& read_step) {
     require(launch.step != nullptr);
   }
   check(plan);
+  for (const Launch& launch : plan.launches) note_launch(from, plan, launch);
   return plan;
 }
 

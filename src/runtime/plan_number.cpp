@@ -36,7 +36,8 @@ void NumberTable::compile(Dim dim) {
         compile(factor->right);
         push(factor->kind == DimKind::modulo ? Code::modulo : Code::floor_divide, 0, -1);
       } else {
-        WEFT_CHECK(factor->kind == DimKind::symbol, "a plan's size depends on ", dims::to_string(dim));
+        WEFT_CHECK(factor->kind == DimKind::symbol && static_cast<std::size_t>(factor->number) < symbols_,
+                   "a plan's size depends on ", dims::to_string(dim));
         push(Code::symbol, factor->number, 1);
       }
       push(Code::multiply, 0, -1);

@@ -11,10 +11,14 @@ namespace weft::runtime {
 
 class NumberTable {
  public:
+  // Of numbers over so many symbols.
+  explicit NumberTable(std::size_t symbols) : symbols_(symbols) {}
+
   // Where a list of numbers lies in the table.
   struct Range {
     std::size_t begin = 0, count = 0;
   };
+  // Throws InternalError where a number depends on another symbol, or on anything else.
   Range add(std::span<const Dim> dims);
   Range add(std::initializer_list<Dim> dims) { return add(std::span(dims.begin(), dims.size())); }
 
@@ -33,6 +37,7 @@ class NumberTable {
 
   std::vector<std::int64_t> constants_;
   std::vector<Step> program_;
+  std::size_t symbols_;
   int depth_ = 0;
 };
 

@@ -7,6 +7,7 @@
 #include "runtime/contraction.hpp"
 #include "runtime/host/matmul.hpp"
 #include "runtime/plan_number.hpp"
+#include "runtime/room.hpp"
 
 namespace weft::runtime {
 
@@ -38,6 +39,41 @@ class ProductNumbers {
 
   // Whether no size or stride depends on a symbol.
   bool is_constant() const { return constant_; }
+
+  // Whether the product stays within a step's buffers, and its result has unit stride along an axis.
+  bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const {
+    const Matmul p = product(numbers);
+    const auto whole = [](std::int64_t size) { return Reach::is_size(size) && size < std::int64_t{1} << 31; };
+    std::int64_t items = 1;
+    for (const std::int64_t size : p.batch)
+      if (!whole(size) || __builtin_mul_overflow(items, size, &items) || !Reach::is_size(items)) return false;
+    const std::size_t buffers = 3 + std::size_t{has_bias_} + std::size_t{a_is_chosen_} + std::size_t{b_is_chosen_};
+    if (rooms.size() != buffers || !whole(p.m) || !whole(p.n) || !whole(p.k)) return false;
+    if (p.m > 1 && p.n > 1 && p.c_row != 1 && p.c_column != 1) return false;
+    std::size_t next = 2;
+    const auto matrices = [&](std::size_t offset, std::span<const std::int64_t> strides) {
+      Reach reach(numbers[offsets_.begin + offset]);
+      for (std::size_t axis = 0; axis < p.batch.size(); ++axis) reach.along(p.batch[axis], strides[axis]);
+      return reach;
+    };
+    const auto chosen = [&](bool is_chosen, std::size_t operand, std::span<const std::int64_t> strides) {
+      if (!is_chosen) return matrices(operand, strides);
+      const std::int64_t count = numbers[matrices_.begin + operand];
+      return Reach(numbers[offsets_.begin + operand]).along(items > 0 ? count : 0, strides[0]);
+    };
+    if (has_bias_ && !Reach(numbers[offsets_.begin + 2]).along(p.n, 1).is_in(rooms[next++], dtype_)) return false;
+    for (const std::size_t operand : {0, 1}) {
+      if (!(operand == 0 ? a_is_chosen_ : b_is_chosen_)) continue;
+      if (items > 0 && numbers[matrices_.begin + operand] < 1) return false;
+      if (!Reach::of({items}).is_in(rooms[next++], DType::i64)) return false;
+    }
+    return chosen(a_is_chosen_, 0, p.a_batch).along(p.m, p.a_row).along(p.k, p.a_column).is_in(rooms[0], dtype_) &&
+           chosen(b_is_chosen_, 1, p.b_batch).along(p.k, p.b_row).along(p.n, p.b_column).is_in(rooms[1], dtype_) &&
+           matrices(3, p.c_batch)
+               .along(p.m, p.c_row)
+               .along(p.n, p.c_column)
+               .may_write(rooms[next], is_wide_ ? DType::f32 : dtype_);
+  }
 
   // The product's batch strides look into `numbers`. Nothing is chosen in it: that takes a step's buffers.
   Matmul product(std::span<const std::int64_t> numbers) const {

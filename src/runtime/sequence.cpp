@@ -55,6 +55,42 @@ void Sequence::settle(std::span<std::int64_t> numbers) const {
   for (const ReadyStep& step : steps_) step.step->settle(numbers);
 }
 
+bool Sequence::fits(std::span<const std::int64_t> numbers, std::span<const Room> arguments,
+                    std::span<const Room> results) const {
+  const std::int64_t arena = numbers[arena_bytes_.begin];
+  if (!Reach::is_size(arena)) return false;
+  std::vector<Room> rooms;
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    rooms.clear();
+    for (std::size_t i = steps_[s].table; i < end_of(s); ++i) {
+      const auto b = static_cast<std::size_t>(table_[i]);
+      const PlanBuffer& buffer = buffers_[b];
+      const auto index = static_cast<std::size_t>(buffer.index);
+      Room within;
+      std::int64_t at = 0;
+      switch (buffer.kind) {
+        case PlanBuffer::Kind::argument: within = arguments[index], within.may_write = false; break;
+        case PlanBuffer::Kind::result: within = results[index]; break;
+        case PlanBuffer::Kind::constant:
+          within = {static_cast<std::int64_t>(constants_[index]->bytes), 64, /*may_write=*/false};
+          break;
+        case PlanBuffer::Kind::temporary:
+          within = buffer.in_result < 0 ? Room{arena} : results[static_cast<std::size_t>(buffer.in_result)];
+          at = numbers[offsets_[b].begin];
+          break;
+        case PlanBuffer::Kind::error: return false;
+      }
+      const std::int64_t elements = numbers[elements_[b].begin];
+      if (buffer.host || !Reach::is_size(elements) || !Reach::is_size(at) || at % within.alignment != 0) return false;
+      const auto bytes = static_cast<std::int64_t>(storage_bytes(buffer.dtype, elements));
+      if (at > within.bytes || bytes > within.bytes - at || (writes_[i] && !within.may_write)) return false;
+      rooms.push_back({bytes, within.alignment, within.may_write});
+    }
+    if (!steps_[s].step->fits(numbers, rooms)) return false;
+  }
+  return true;
+}
+
 std::size_t Sequence::workspace(std::span<const std::int64_t> numbers) const {
   std::size_t bytes = 0;
   for (const ReadyStep& step : steps_)
@@ -70,7 +106,7 @@ void Sequence::find_rooms(const Plan& plan) {
       const auto b = static_cast<std::size_t>(table_[i]);
       if (buffers_[b].kind != PlanBuffer::Kind::result || closed[static_cast<std::size_t>(buffers_[b].index)]) continue;
       closed[static_cast<std::size_t>(buffers_[b].index)] = true;
-      rooms_.push_back({b, s});
+      vacancies_.push_back({b, s});
     }
 }
 
@@ -86,7 +122,7 @@ std::size_t Sequence::place_workspaces(std::span<std::int64_t> numbers) const {
   };
   std::int64_t arena = numbers[arena_bytes_.begin];
   std::vector<Memory> memories{{-1, static_cast<int>(steps_.size()), Gaps(arena)}};
-  for (const Room& room : rooms_)
+  for (const Vacancy& room : vacancies_)
     if (bytes_of(room.buffer) >= least_room)
       memories.push_back({buffers_[room.buffer].index, static_cast<int>(room.first), Gaps(bytes_of(room.buffer))});
   std::vector<int> last(buffers_.size(), 0);

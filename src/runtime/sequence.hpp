@@ -32,6 +32,10 @@ class Sequence {
     return static_cast<std::size_t>(numbers[host_bytes_.begin]);
   }
 
+  // Whether no step leaves its memory with these numbers, where arguments and results have so much. Before settle().
+  bool fits(std::span<const std::int64_t> numbers, std::span<const Room> arguments,
+            std::span<const Room> results) const;
+
   // Finds where the workspace of each step that wants one lies, in an arena or in a result that is written later, where
   // no temporary is while the step runs, and writes that into the numbers. Returns the bytes of that arena,
   // arena_bytes() or more.
@@ -92,7 +96,7 @@ class Sequence {
     std::int64_t offset;
   };
   // A result with memory of its own: until the step `first` writes it, others may use that.
-  struct Room {
+  struct Vacancy {
     std::size_t buffer, first;
   };
   void find_rooms(const Plan& plan);
@@ -112,7 +116,7 @@ class Sequence {
   std::vector<bool> writes_;  // by pointer: whether its step writes it
   std::vector<Patch> patches_;
   std::vector<Lodger> lodgers_;
-  std::vector<Room> rooms_;
+  std::vector<Vacancy> vacancies_;
   std::vector<ReadyStep> steps_;
   bool wants_workspace_ = false, checks_ = false, recordable_ = true;
 };

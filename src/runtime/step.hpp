@@ -10,6 +10,7 @@
 #include "base/storage.hpp"
 #include "runtime/fields.hpp"
 #include "runtime/plan_number.hpp"
+#include "runtime/room.hpp"
 
 namespace weft::runtime {
 
@@ -68,6 +69,9 @@ class Runnable {
   // Bytes that a call wants besides its buffers, on as many threads as a parallel loop has now.
   virtual std::size_t workspace(std::span<const std::int64_t> /*numbers*/) const { return 0; }
   virtual bool has_workspace() const { return false; }
+  // Whether a call of these numbers stays within its buffers, whose memory these are, in their order. Asked before
+  // settle() of a plan that a file gave.
+  virtual bool fits(std::span<const std::int64_t> /*numbers*/, std::span<const Room> /*rooms*/) const { return false; }
   // Whether what it puts on a queue is the same in every call: false where it waits for a value of the device.
   virtual bool can_be_recorded() const { return true; }
   // Throws the user's Error where a check fails.

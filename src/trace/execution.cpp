@@ -1,5 +1,6 @@
 #include "trace/execution.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/fail.hpp"
@@ -292,7 +293,8 @@ class Execution {
     for (const TraceResult::State& state : traced_.states)
       scratch_.arguments.leaves[state.leaf].tensor() = std::move(scratch_.values[next++]);
     for (const TraceResult::Numbers& numbers : scratch_.resumed ? scratch_.state_numbers : traced_.numbers)
-      std::memcpy(scratch_.arguments.leaves[numbers.leaf].address, numbers.bytes.data(), numbers.bytes.size());
+      std::memcpy(scratch_.arguments.leaves[numbers.leaf].address, numbers.bytes.data(),
+                  std::min<std::size_t>(scratch_.arguments.leaves[numbers.leaf].size, numbers.bytes.size()));
   }
 
   CallContext call_;

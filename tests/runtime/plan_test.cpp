@@ -418,7 +418,7 @@ TEST_CASE("numbers over symbols equal the expressions") {
                                  (s * t - Dim(100)) % Dim(7),
                                  ((s + t) / Dim(3)) * ((s - t) / Dim(4)) % Dim(11),
                                  Dim(0) - s};
-  NumberTable table;
+  NumberTable table(2);
   const NumberTable::Range range = table.add(dims);
   std::vector<Int> numbers = table.constants();
   CHECK(numbers[0] == 7);

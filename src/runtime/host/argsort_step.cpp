@@ -1,11 +1,19 @@
 #include "runtime/host/steps.hpp"
 
+#include <array>
+
 #include "base/member_count.hpp"
 #include "runtime/host/argsort.hpp"
 #include "runtime/steps.hpp"
 
 namespace weft::runtime {
 
+bool HostSort::fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const {
+  const std::span<const std::int64_t> size = numbers.subspan(sizes_.begin, sizes_.count);
+  const auto [rows, length, first, count] = std::array{size[0], size[1], size[2], size[3]};
+  return rooms.size() == 2 && Reach::of({rows, length}).is_in(rooms[0], dtype_) && Reach::is_size(first) &&
+         Reach::of({rows, count}).may_write(rooms[1], DType::i64) && count <= length && first <= length - count;
+}
 void HostSort::run(const StepCall& call) const {
   const std::span<const std::int64_t> size = call.part(sizes_);
   argsort(dtype_, {size[0], size[1], size[2], size[3]}, descending_, call.pointers[0],

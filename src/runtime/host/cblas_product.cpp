@@ -50,6 +50,8 @@ namespace weft::runtime {
 
 std::shared_ptr<const StoredStep> StoredCblasProduct::read(FieldReader& from, const StepReader&) {
   auto product = from.take<Contraction>();
+  runtime::check(product);
+  if (product.has_bias || product.is_wide) throw Malformed();
   const cblas::Library* library = cblas::library();
   if (!library) return nullptr;
   auto step = std::make_shared<StoredCblasProduct>(std::move(product), *library);

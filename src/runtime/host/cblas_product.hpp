@@ -41,6 +41,9 @@ class CblasProduct final : public Runnable {
  public:
   CblasProduct(std::shared_ptr<const cblas::Product> product, const Contraction& contraction, NumberTable& numbers)
       : product_(std::move(product)), numbers_(contraction, numbers) {}
+  bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override {
+    return numbers_.fits(numbers, rooms);
+  }
   void run(const StepCall& call) const override {
     const ProductNumbers::Operands at = numbers_.first(call.pointers, call.numbers);
     product_->run(at.a, at.b, at.c);

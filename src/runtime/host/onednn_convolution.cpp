@@ -291,11 +291,39 @@ std::shared_ptr<const onednn::Convolution> OneDnnConvolution::of(std::span<const
   return found;
 }
 
+bool OneDnnConvolution::fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const {
+  const ConvolutionSizes sizes = dims_.with(numbers.subspan(values_.begin, values_.count));
+  if (rooms.size() != 3 || sizes.has_bias || sizes.batch < 0 || !sizes.is_sound()) return false;
+  const auto reach = [&](int operand) {
+    const Convolved value = value_of_operand(sizes.result, operand);
+    const bool is_weight = value == Convolved::weight, is_input = value == Convolved::input;
+    const std::array<std::int64_t, 5>& strides = is_weight  ? sizes.weight_strides
+                                                 : is_input ? sizes.input_strides
+                                                            : sizes.output_strides;
+    Reach all(numbers[offsets_.begin + static_cast<std::size_t>(operand)]);
+    all.along(is_weight ? sizes.outputs : sizes.batch, strides[0]);
+    all.along(is_weight ? sizes.inputs / sizes.groups : is_input ? sizes.inputs : sizes.outputs, strides[1]);
+    for (std::size_t axis = 0; axis < static_cast<std::size_t>(sizes.axes); ++axis)
+      all.along(is_weight  ? sizes.kernel[axis]
+                : is_input ? sizes.size[axis]
+                           : sizes.positions[axis],
+                strides[2 + axis]);
+    return all;
+  };
+  return reach(0).is_in(rooms[0], sizes.dtype) && reach(1).is_in(rooms[1], sizes.dtype) &&
+         reach(2).may_write(rooms[2], sizes.result_dtype());
+}
+
 static_assert(lists_all<ConvolutionFields>, "a member is not in fields()");
 
 std::shared_ptr<const StoredStep> StoredOneDnnConvolution::read(FieldReader& from, const StepReader&) {
   auto fields = from.take<ConvolutionFields>();
-  if (fields.served.axes < 1 || fields.served.axes > 3 || fields.offsets.size() < 3) throw Malformed();
+  if (!fields.dims.is_sound() || !fields.served.is_sound() || fields.offsets.size() < 3) throw Malformed();
+  // What is served is what is computed, where that is known already.
+  if (auto known = fields.dims.known(); known && (known->batch >= 0 || known->result != Convolved::weight)) {
+    if (fields.served.batch < 0) known->batch = -1;
+    if (*known < fields.served || fields.served < *known) throw Malformed();
+  }
   const onednn::Library* library = onednn::library();
   if (!library) return nullptr;
   auto step = std::make_shared<StoredOneDnnConvolution>(std::move(fields), *library);

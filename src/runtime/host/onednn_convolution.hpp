@@ -61,6 +61,7 @@ class OneDnnConvolution final : public Runnable {
         dims_(std::move(dims)),
         values_(numbers.add(dims_.dims())),
         offsets_(numbers.add(offsets)) {}
+  bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override;
   bool has_workspace() const override { return true; }
   std::size_t workspace(std::span<const std::int64_t> numbers) const override {
     return of(numbers)->workspace(numbers[values_.begin]);

@@ -72,6 +72,7 @@ namespace weft::runtime {
 
 std::shared_ptr<const StoredStep> StoredOneDnnProduct::read(FieldReader& from, const StepReader&) {
   auto product = from.take<Contraction>();
+  runtime::check(product);
   const onednn::Library* library = onednn::library();
   if (!library) return nullptr;
   auto step = std::make_shared<StoredOneDnnProduct>(std::move(product), *library);

@@ -45,6 +45,9 @@ class OneDnnProduct final : public Runnable {
  public:
   OneDnnProduct(std::shared_ptr<const onednn::Product> product, const Contraction& contraction, NumberTable& numbers)
       : product_(std::move(product)), numbers_(contraction, numbers) {}
+  bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override {
+    return numbers_.fits(numbers, rooms);
+  }
   bool has_workspace() const override { return true; }
   std::size_t workspace(std::span<const std::int64_t>) const override { return product_->workspace(); }
   void run(const StepCall& call) const override {

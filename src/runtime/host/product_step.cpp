@@ -21,6 +21,14 @@ StepCost cost_of(const Contraction& product) {
           Dim(2) * c.m * c.n * c.k * batches};
 }
 
+void check(const Contraction& product) {
+  const std::size_t axes = product.batch.size();
+  const bool one_axis = axes == 1 || !(product.a_is_chosen() || product.b_is_chosen());
+  if (product.a_batch.size() != axes || product.b_batch.size() != axes || product.c_batch.size() != axes || !one_axis ||
+      (product.has_bias && axes > 0))
+    throw Malformed();
+}
+
 std::unique_ptr<Runnable> StoredProduct::prepare(const Preparation& preparation) const {
   return std::make_unique<HostProduct>(what, preparation.numbers);
 }

@@ -19,6 +19,8 @@ class HostKernel final : public Runnable {
  public:
   // `work`: estimated nanoseconds of the whole on one thread. `parameters`: the kernel's size slots.
   HostKernel(KernelFunction function, const Preparation& preparation, Dim work, std::span<const Dim> parameters);
+  // Its library was compiled for these buffers and numbers (package_file.hpp).
+  bool fits(std::span<const std::int64_t>, std::span<const Room>) const override { return true; }
   void run(const StepCall& call) const override;
 
  private:
@@ -30,6 +32,9 @@ class HostKernel final : public Runnable {
 class HostProduct final : public Runnable {
  public:
   HostProduct(const Contraction& contraction, NumberTable& numbers) : product_(contraction, numbers) {}
+  bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override {
+    return product_.fits(numbers, rooms);
+  }
   bool has_workspace() const override { return true; }
   std::size_t workspace(std::span<const std::int64_t> numbers) const override;
   void run(const StepCall& call) const override;
@@ -43,6 +48,7 @@ class HostScatter final : public Runnable {
  public:
   HostScatter(RowJoin join, DType dtype, Dim rows, Dim count, Dim width, NumberTable& numbers)
       : join_(join), dtype_(dtype), sizes_(numbers.add({rows, count, width})) {}
+  bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override;
   void run(const StepCall& call) const override;
 
  private:
@@ -56,6 +62,7 @@ class HostSort final : public Runnable {
  public:
   HostSort(DType dtype, bool descending, Dim rows, Dim size, Dim first, Dim count, NumberTable& numbers)
       : dtype_(dtype), descending_(descending), sizes_(numbers.add({rows, size, first, count})) {}
+  bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override;
   void run(const StepCall& call) const override;
 
  private:
@@ -69,6 +76,7 @@ class HostUpdate final : public Runnable {
  public:
   HostUpdate(const SliceUpdate& update, NumberTable& numbers)
       : element_(update.element), sizes_(update.numbers(numbers)) {}
+  bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override;
   void run(const StepCall& call) const override;
 
  private:
@@ -81,6 +89,7 @@ class HostRows final : public Runnable {
  public:
   HostRows(const RowsUpdate& update, NumberTable& numbers)
       : dtype_(update.dtype), join_(update.adds ? RowJoin::add : RowJoin::replace), sizes_(update.numbers(numbers)) {}
+  bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override;
   bool has_workspace() const override { return update_rows_workspace(join_, dtype_, {1, 1, 1, 1}) > 0; }
   std::size_t workspace(std::span<const std::int64_t> numbers) const override;
   void run(const StepCall& call) const override;
@@ -95,6 +104,9 @@ class HostRows final : public Runnable {
 class HostCheck final : public Runnable {
  public:
   explicit HostCheck(std::string message) : message_(std::move(message)) {}
+  bool fits(std::span<const std::int64_t>, std::span<const Room> rooms) const override {
+    return rooms.size() == 1 && rooms[0].bytes >= 1;
+  }
   void run(const StepCall& call) const override;
 
  private:
@@ -121,6 +133,8 @@ class StoredKernel final : public StepOf<StoredKernel, KernelFields> {
 };
 
 StepCost cost_of(const Contraction& product);
+// Throws Malformed where the lists of a product that was read do not belong together.
+void check(const Contraction& product);
 
 class StoredProduct final : public StepOf<StoredProduct, Contraction> {
  public:
@@ -129,7 +143,8 @@ class StoredProduct final : public StepOf<StoredProduct, Contraction> {
   StepCost cost() const override { return cost_of(what); }
   std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override;
   void check() const {
-    if (what.dtype != DType::f32 && what.dtype != DType::f64) throw Malformed();
+    runtime::check(what);
+    if ((what.dtype != DType::f32 && what.dtype != DType::f64) || what.is_wide || what.has_bias) throw Malformed();
   }
 };
 
@@ -146,7 +161,9 @@ class StoredScatter final : public StepOf<StoredScatter, ScatterFields> {
   StepCost cost() const override;
   std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override;
   void check() const {
-    if (what.join != RowJoin::add && what.join != RowJoin::greatest) throw Malformed();
+    const bool is_summed = what.dtype == DType::f32 || what.dtype == DType::f64 || what.dtype == DType::i32 ||
+                           what.dtype == DType::i64 || what.dtype == DType::u8;
+    if ((what.join != RowJoin::add && what.join != RowJoin::greatest) || !is_summed) throw Malformed();
   }
 };
 
@@ -164,6 +181,9 @@ class StoredSort final : public StepOf<StoredSort, SortFields> {
   using StepOf::StepOf;
   StepCost cost() const override;
   std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override;
+  void check() const {
+    if (what.dtype == DType::boolean || info(what.dtype).computed != what.dtype) throw Malformed();
+  }
 };
 
 class StoredSliceUpdate final : public StepOf<StoredSliceUpdate, SliceUpdate> {
@@ -173,7 +193,7 @@ class StoredSliceUpdate final : public StepOf<StoredSliceUpdate, SliceUpdate> {
   StepCost cost() const override;
   std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override;
   void check() const {
-    if (what.offsets.size() < 3) throw Malformed();
+    if (what.offsets.size() < 3 || what.element < 1 || what.element > 16) throw Malformed();
   }
 };
 

@@ -45,7 +45,7 @@ struct Prefetch {
   std::uintptr_t table, updates;
   Int row_bytes, update_bytes, length;
   void operator()(Int row, Int i) const {
-    const std::uintptr_t to = table + static_cast<std::uintptr_t>(row * row_bytes),
+    const std::uintptr_t to = table + static_cast<std::uintptr_t>(row) * static_cast<std::uintptr_t>(row_bytes),
                          from = updates + static_cast<std::uintptr_t>(i * update_bytes);
     for (Int at = 0; at < std::min(length, most); at += line) {
       __builtin_prefetch(reinterpret_cast<const void*>(to + static_cast<std::uintptr_t>(at)), 1);
@@ -75,7 +75,7 @@ void for_each_update(const Job& job, const Part& part, Fetch fetch, Function f) 
     Int count = 0;
     for (Int i = 0; i < length; ++i) {
       picked[count] = static_cast<std::uint16_t>(i);
-      count += static_cast<std::uint64_t>(index[first + i] - part.first_row) < rows;
+      count += static_cast<std::uint64_t>(index[first + i]) - static_cast<std::uint64_t>(part.first_row) < rows;
     }
     for (Int i = 0; i < count; ++i) {
       if (Fetch::distance && i + Fetch::distance < count) {
