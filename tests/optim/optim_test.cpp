@@ -550,6 +550,14 @@ void refuses_late_momentum(const char* name) {
   test::refused([&] { late.update(model, slopes); }, words);
   CHECK_THROWS_AS(step(model, late, slopes), Error);
   CHECK(specialization_count(step) == 2);
+
+  // One that was there from the start may become 0, and compiles nothing anew.
+  Optimizer moved(model, {.momentum = 0.9});
+  for (const double momentum : {0.9, 0.0, 0.5}) {
+    moved.momentum = momentum;
+    step(model, moved, slopes);
+  }
+  CHECK(specialization_count(step) == 3);
 }
 TEST_CASE("a compiled step without a momentum has no check of it") {
   std::vector<Param> model{vector({1, 2})}, slopes{vector({0.5, -0.5})};

@@ -26,7 +26,7 @@ class Shampoo : public detail::Updated<Shampoo> {
                    Loc loc = Loc::current());
 
   Scalar lr, weight_decay;    // the options of these names, which a schedule may set
-  detail::Momentum momentum;  // the same; as SGD's
+  detail::Momentum momentum;  // the same
   Scalar steps;               // taken so far
   ParameterGroups groups;     // in the order of the constructor's list
   bool maximize;              // whether steps go up, along the gradients

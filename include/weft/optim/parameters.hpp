@@ -64,22 +64,28 @@ bool is_still_zero(const Tensor& number);
 template <class... Alternatives>
 class MomentumOf : public Scalar {
  public:
-  explicit MomentumOf(double value) : Scalar(value) {
-    if (value == 0) zero_ = tensor();
+  explicit MomentumOf(double value) : Scalar(value), is_none_(value == 0) {
+    if (is_none_) zero_ = tensor();
   }
-  MomentumOf& operator=(double value) { return *this = MomentumOf(value); }
+  MomentumOf& operator=(double value) {
+    Scalar::operator=(Scalar(value));
+    zero_ = is_none_ && value == 0 ? tensor() : Tensor();
+    return *this;
+  }
   MomentumOf& operator=(const Scalar& value) {
     Scalar::operator=(value);
     zero_ = Tensor();
     return *this;
   }
+  // Whether it was 0 from the start and is known to be 0.
   bool is_zero() const { return zero_.defined() && (tensor().same(zero_) || is_still_zero(tensor())); }
 
   std::size_t index() const { return is_zero() ? 0 : 1; }
   bool valueless_by_exception() const { return false; }
 
  private:
-  Tensor zero_;  // the literal 0 that it was given; undefined where it was given another number
+  bool is_none_;  // it was 0 from the start
+  Tensor zero_;   // the literal 0 that it was given; undefined where it was given another number
 };
 using Momentum = MomentumOf<Scalar, Scalar>;
 template <std::size_t index, class M>

@@ -26,7 +26,7 @@ class SGD : public detail::Updated<SGD> {
                Loc loc = Loc::current());
 
   Scalar lr, weight_decay, dampening;  // the options of these names, which a schedule may set
-  detail::Momentum momentum;           // the same; a step is compiled once more where it becomes 0, or is no longer 0
+  detail::Momentum momentum;           // the same
   Scalar steps;                        // taken so far; counted where there is a momentum
   ParameterGroups groups;              // in the order of the constructor's list
   bool maximize;                       // whether steps go up, along the gradients
