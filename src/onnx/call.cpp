@@ -193,6 +193,12 @@ std::int64_t NodeCall::integer(std::string_view name, std::int64_t otherwise) co
   const AttributeData* const found = onnx::find(*this, name, AttributeData::Kind::integer);
   return found ? found->integer : otherwise;
 }
+std::int64_t NodeCall::positive(std::string_view name, std::int64_t otherwise) const {
+  const std::int64_t found = integer(name, otherwise);
+  if (found < 1 || found > std::int64_t{1} << 31)
+    refuse("the attribute ", name, " is ", found, ", and must be positive");
+  return found;
+}
 double NodeCall::number(std::string_view name, double otherwise) const {
   const AttributeData* const found = onnx::find(*this, name, AttributeData::Kind::number);
   return found ? found->number : otherwise;

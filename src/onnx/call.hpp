@@ -105,6 +105,7 @@ class NodeCall {
   // ---- attributes ---------------------------------------------------------------------------------------------------
   bool has(std::string_view name) const { return node_.find(name) != nullptr; }
   std::int64_t integer(std::string_view name, std::int64_t otherwise) const;
+  std::int64_t positive(std::string_view name, std::int64_t otherwise) const;  // throws where it is not
   double number(std::string_view name, double otherwise) const;
   std::string text(std::string_view name, std::string_view otherwise) const;
   std::vector<std::int64_t> integers(std::string_view name, std::vector<std::int64_t> otherwise = {}) const;

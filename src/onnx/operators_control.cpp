@@ -201,8 +201,7 @@ std::vector<Activation> activations_of(const NodeCall& c, std::vector<std::strin
   if (const AttributeData* const given = c.node().find("activations"); given && !given->texts.empty())
     names = given->texts;
   else
-    for (std::size_t i = 1; i < directions; ++i)
-      names.insert(names.end(), names.begin(), names.begin() + static_cast<std::ptrdiff_t>(each));
+    for (std::size_t i = each; i < each * directions; ++i) names.push_back(std::string(names[i - each]));
   if (names.size() != each * directions) c.refuse("wants ", each * directions, " activations, and has ", names.size());
   const std::vector<double> alphas = c.numbers(std::string_view("activation_alpha")),
                             betas = c.numbers(std::string_view("activation_beta"));

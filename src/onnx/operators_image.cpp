@@ -161,6 +161,8 @@ void resize_by(NodeCall& c, const Resizing& how, std::size_t roi_input, std::siz
     const auto from = static_cast<std::int64_t>(own);
     const std::int64_t to = sizes.empty() ? static_cast<std::int64_t>(std::floor(scales[i] * static_cast<double>(from)))
                                           : static_cast<std::int64_t>(sizes[i]);
+    if (from < 1 || to < 1 || (!scales.empty() && !(scales[i] > 1e-3 && scales[i] < 1e6)) || to > std::int64_t{1} << 24)
+      c.refuse("makes ", to, " of ", from, " elements of axis ", axis);
     const double scale = scales.empty() ? static_cast<double>(to) / static_cast<double>(from) : scales[i];
     const AxisTaps taps = taps_of(how, from, to, scale, roi.empty() ? 0 : roi.at(i), roi.empty() ? 1 : roi.at(i + n));
     x = resized_axis(c, x, axis, taps);
@@ -296,9 +298,16 @@ void columns_to_image(NodeCall& c) {
   const Tensor x = c.tensor();
   const Integers image = c.integers(std::size_t{1}), block = c.integers(std::size_t{2});
   const std::size_t n = image.size();
+  for (const Integers& each : {image, block})
+    if (each.size() != n || n == 0 || n > 6 ||
+        std::ranges::any_of(each, [](std::int64_t size) { return size < 1 || size > 1 << 20; }))
+      c.refuse("wants sizes of images and blocks that are positive, of up to 6 axes");
   const Integers strides = c.integers(std::string_view("strides"), Integers(n, 1));
   const Integers dilations = c.integers(std::string_view("dilations"), Integers(n, 1));
   const Integers pads = c.integers(std::string_view("pads"), Integers(2 * n, 0));
+  if (strides.size() != n || dilations.size() != n || pads.size() != 2 * n ||
+      std::ranges::any_of(strides, [](std::int64_t each) { return each < 1; }))
+    c.refuse("strides, dilations and pads must be for ", n, " axes, and strides positive");
   Integers windows;
   std::int64_t places = 1;
   for (std::size_t i = 0; i < n; ++i) {
@@ -329,6 +338,8 @@ void max_unpool(NodeCall& c) {
   const std::size_t n = kernel.size();
   const Integers strides = c.integers(std::string_view("strides"), Integers(n, 1)),
                  pads = c.integers(std::string_view("pads"), Integers(2 * n, 0));
+  if (n != static_cast<std::size_t>(x.rank() - 2) || strides.size() != n || pads.size() != 2 * n)
+    c.refuse("kernel_shape, strides and pads must be for ", x.rank() - 2, " axes");
   std::vector<Dim> sizes{x.size(0), x.size(1)};
   for (std::size_t i = 0; i < n; ++i)
     sizes.push_back((x.size(static_cast<int>(i) + 2) - Dim(1)) * Dim(strides[i]) +
@@ -348,7 +359,9 @@ void deformable_convolution(NodeCall& c) {
   const Integers strides = c.integers(std::string_view("strides"), {1, 1}),
                  dilations = c.integers(std::string_view("dilations"), {1, 1}),
                  pads = c.integers(std::string_view("pads"), {0, 0, 0, 0});
-  const std::int64_t groups = c.integer("group", 1), parts = c.integer("offset_group", 1);
+  const std::int64_t groups = c.positive("group", 1), parts = c.positive("offset_group", 1);
+  if (strides.size() != 2 || dilations.size() != 2 || pads.size() != 4)
+    c.refuse("strides, dilations and pads must be for 2 axes");
   const auto kh = static_cast<std::int64_t>(w.size(2)), kw = static_cast<std::int64_t>(w.size(3));
   const Dim n = x.size(0), channels = x.size(1), h = offset.size(2), width = offset.size(3), points = h * width;
   const Tensor images = reshape(x, {n * Dim(parts), channels / Dim(parts), x.size(2), x.size(3)});

@@ -120,6 +120,9 @@ void convolution_transpose(NodeCall& c) {
   const Integers wanted = c.integers(std::string_view("output_shape"));
   const std::string automatic = c.text("auto_pad", "NOTSET");
   const Integers none(n, 0);
+  if (kernel.size() != n || strides.size() != n || dilations.size() != n || more.size() != n || pads.size() != 2 * n ||
+      (!wanted.empty() && wanted.size() < n))
+    c.refuse("kernel_shape, strides, dilations, output_padding and pads must be for ", n, " axes");
   const weft::detail::Convolve how{count,       strides.data(),        none.data(), dilations.data(),
                                    none.data(), c.integer("group", 1), false};
   Tensor y = weft::detail::convolve_transposed(transposed[count - 1], x, weight, nullptr, how);
@@ -298,7 +301,7 @@ void instance_normalization(NodeCall& c) {
 }
 void group_normalization(NodeCall& c) {
   const Tensor x = c.tensor();
-  const std::int64_t groups = c.integer("num_groups", 1);
+  const std::int64_t groups = c.positive("num_groups", 1);
   Tensor scale = c.tensor(1), bias = c.tensor(2);
   if (c.version() < 21) {  // one number for a group
     scale = repeat_interleave(scale, x.size(1) / Dim(groups), 0);
@@ -448,7 +451,7 @@ void attention(NodeCall& c) {
 void rotary_embedding(NodeCall& c) {
   Tensor x = c.tensor();
   const bool flat = x.rank() == 3, interleaved = c.integer("interleaved", 0);
-  if (flat) x = heads_of(x, c.integer("num_heads", 1));
+  if (flat) x = heads_of(x, c.positive("num_heads", 1));
   const Dim depth = x.size(3);
   const std::int64_t given = c.integer("rotary_embedding_dim", 0);
   const Dim turned = given ? Dim(given) : depth;

@@ -101,6 +101,8 @@ Tensor integer_convolution(NodeCall& c, Tensor x, const Tensor& weight) {
   const Integers dilations = c.integers(std::string_view("dilations"), Integers(n, 1));
   const Integers pads = c.integers(std::string_view("pads"), Integers(2 * n, 0)), none(n, 0);
   if (c.text("auto_pad", "NOTSET") != "NOTSET") c.refuse("auto_pad is not read here");
+  if (strides.size() != n || dilations.size() != n || pads.size() != 2 * n)
+    c.refuse("strides, dilations and pads must be for ", n, " axes");
   std::vector<Dim> widths;
   for (std::size_t i = n; i-- > 0;) widths.push_back(pads[i]), widths.push_back(pads[i + n]);
   x = pad(x, widths);
@@ -243,6 +245,10 @@ void count_ngrams(NodeCall& c) {
   const std::string mode = c.text("mode", "TF");
   const auto length = static_cast<std::int64_t>(rows.size(1));
   const std::int64_t columns = places.empty() ? 0 : *std::ranges::max_element(places) + 1;
+  const auto in_pool = [&](std::int64_t at) { return at >= 0 && at <= static_cast<std::int64_t>(pool.size()); };
+  if (x.rank() > 2 || columns > 1 << 20 || !std::ranges::all_of(counts, in_pool) || skips > length ||
+      std::ranges::any_of(places, [](std::int64_t each) { return each < 0; }))
+    c.refuse("its counts or places are not those of its pool");
   std::vector<Tensor> found(static_cast<std::size_t>(columns), zeros({rows.size(0)}, {DType::f32, x.device()}));
   std::size_t gram = 0;
   for (std::size_t n = 1; n <= counts.size(); ++n) {

@@ -106,7 +106,7 @@ void reshape_to_sizes(NodeCall& c) {
   std::vector<Dim> sizes = c.sizes(1);
   if (!c.integer("allowzero", 0))
     for (std::size_t i = 0; i < sizes.size(); ++i)
-      if (sizes[i].same(Dim(0))) sizes[i] = x.size(static_cast<int>(i));
+      if (sizes[i].same(Dim(0))) sizes[i] = x.size(c.checked_axis(static_cast<std::int64_t>(i), x.rank()));
   // Of symbolic sizes -1 is a quotient, which reshape() does not need where one size stays as it is.
   c.give(reshape(x, sizes));
 }
@@ -114,6 +114,7 @@ void flatten_to_two(NodeCall& c) {
   const Tensor x = c.tensor();
   const int rank = x.rank();
   std::int64_t axis = c.integer("axis", 1);
+  if (axis < -rank || axis > rank) c.refuse("there is no axis ", axis, " of ", rank);
   if (axis < 0) axis += rank;
   Dim rows = 1, columns = 1;
   for (int i = 0; i < rank; ++i) (i < axis ? rows : columns) *= x.size(i);
@@ -196,7 +197,7 @@ void split_parts(NodeCall& c) {
   else if (c.has(std::size_t{1}))
     sizes = c.sizes(1);
   else {
-    const auto count = c.integer("num_outputs", static_cast<std::int64_t>(c.node().outputs.size()));
+    const auto count = c.positive("num_outputs", static_cast<std::int64_t>(c.node().outputs.size()));
     const Dim part = (x.size(axis) + Dim(count - 1)) / Dim(count);
     for (std::int64_t i = 0; i + 1 < count; ++i) sizes.push_back(part);
     sizes.push_back(x.size(axis) - part * Dim(count - 1));
@@ -266,14 +267,14 @@ void crop_or_pad(NodeCall& c) {
 // [N, C, H, W] and the blocks of a depth.
 void depth_to_space(NodeCall& c) {
   const Tensor x = c.tensor();
-  const Dim n = x.size(0), h = x.size(2), w = x.size(3), b = c.integer("blocksize", 1), depth = x.size(1) / (b * b);
+  const Dim n = x.size(0), h = x.size(2), w = x.size(3), b = c.positive("blocksize", 1), depth = x.size(1) / (b * b);
   const Tensor parts = c.text("mode", "DCR") == "DCR" ? permute(reshape(x, {n, b, b, depth, h, w}), {0, 3, 4, 1, 5, 2})
                                                       : permute(reshape(x, {n, depth, b, b, h, w}), {0, 1, 4, 2, 5, 3});
   c.give(reshape(parts, {n, depth, h * b, w * b}));
 }
 void space_to_depth(NodeCall& c) {
   const Tensor x = c.tensor();
-  const Dim n = x.size(0), depth = x.size(1), b = c.integer("blocksize", 1), h = x.size(2) / b, w = x.size(3) / b;
+  const Dim n = x.size(0), depth = x.size(1), b = c.positive("blocksize", 1), h = x.size(2) / b, w = x.size(3) / b;
   c.give(reshape(permute(reshape(x, {n, depth, h, b, w, b}), {0, 3, 5, 1, 2, 4}), {n, depth * b * b, h, w}));
 }
 void trilu(NodeCall& c) {
@@ -342,6 +343,8 @@ void gather_nd(NodeCall& c) {
   const Tensor x = c.tensor(0), places = c.tensor(1);
   const int batch = static_cast<int>(c.integer("batch_dims", 0)), last = places.rank() - 1;
   const auto named = static_cast<int>(static_cast<std::int64_t>(places.size(last)));
+  if (batch < 0 || batch > last || named < 1 || batch + named > x.rank())
+    c.refuse("names ", named, " axes after ", batch, " of ", x.rank());
   std::vector<Dim> sizes;
   Dim batches = 1, rows = 1;
   for (int i = 0; i < batch; ++i) batches *= x.size(i);
@@ -374,6 +377,7 @@ void scatter_elements(NodeCall& c) {
 void scatter_nd(NodeCall& c) {
   const Tensor x = c.tensor(0), places = c.tensor(1), updates = c.tensor(2);
   const auto named = static_cast<int>(static_cast<std::int64_t>(places.size(-1)));
+  if (named < 1 || named > x.rank()) c.refuse("names ", named, " axes of ", x.rank());
   Dim rows = 1, inner = 1;
   for (int i = 0; i < x.rank(); ++i) (i < named ? rows : inner) *= x.size(i);
   const Tensor numbers = reshape(row_numbers(places, x.shape(), 0), {-1});

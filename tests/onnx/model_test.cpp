@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <random>
 
 #include "base/fail.hpp"
 #include "onnx/file.hpp"
@@ -231,4 +232,28 @@ TEST_CASE("what can't be read is refused in a sentence") {
       "input 0 (x) must be f32[batch,1,6,6], and is f32[4,2,6,6]");
   has(test::message_of([&] { model({}); }), "the model takes 1 input, and gets 0");
   has(test::message_of([&] { onnx::Model()({}); }), "of a model that was not loaded");
+}
+
+TEST_CASE("a damaged file is an Error, or another model") {
+  const std::vector<std::byte> whole = bytes_of(small_network());
+  const Tensor x = uniform({2, 1, 6, 6}, -1);
+  std::mt19937 random(1);
+  int refused = 0;
+  for (int i = 0; i < 2000; ++i) {
+    std::vector<std::byte> bytes = whole;
+    const std::size_t at = random() % bytes.size();
+    const auto place = bytes.begin() + static_cast<std::ptrdiff_t>(at);
+    switch (random() % 4) {
+      case 0: bytes[at] ^= static_cast<std::byte>(1 << random() % 8); break;
+      case 1: bytes[at] = static_cast<std::byte>(random()); break;
+      case 2: bytes.erase(place); break;
+      default: bytes.resize(at);
+    }
+    try {
+      for (const Tensor& each : onnx::load(bytes)({x})) each.eval();
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  CHECK(refused > 1000);
 }
