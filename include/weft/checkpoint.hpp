@@ -80,10 +80,10 @@ class Checkpointed {
 };
 
 // f, of which only the arguments, what it captures and the results are kept while a derivative is open: its derivative
-// computes the values inside again. Values and gradients are those of f, bit for bit where it has no products; random
-// draws, from a Generator or the default one, are the same ones. It is called once a call, eagerly as well as inside
-// compile(), loops and other checkpoints; its arguments are passed on as they are, and state that it changes in an
-// argument (running statistics) is changed once. vmap keeps the checkpoint; jvp has nothing to save, and drops it.
+// computes the values inside again. Values are those of f, bit for bit where it has no products, and so are gradients,
+// which are added up in f before those from outside; random draws, from a Generator or the default one, are the same.
+// It is called once a call, eagerly as well as inside compile(), loops and other checkpoints; its arguments are passed
+// on as they are, and state that it changes in one (running statistics) once. vmap keeps it; jvp drops it.
 // Throws Error where f reads values (item()), returns no tensor, leaves a tensor in something that it captures, or
 // calls code of the program (host_call), which must not run again.
 template <class F>

@@ -1,13 +1,12 @@
 #include "autograd/backward.hpp"
 
 #include <algorithm>
-#include <unordered_map>
 
+#include "autograd/dependence.hpp"
 #include "autograd/rules.hpp"
 #include "autograd/walk.hpp"
 #include "base/fail.hpp"
 #include "base/trace_clock.hpp"
-#include "record/computed_call.hpp"
 #include "record/evaluate.hpp"
 #include "record/row_gradients.hpp"
 
@@ -50,10 +49,10 @@ class Backward {
     return {reached_.data() + entry.first_output, entry.node->output_count};
   }
   // Whether a result that the values depend on depends on the operand.
-  bool is_reached(const LevelWalk::Entry& entry, const ComputedCallee& computed, std::size_t operand) const {
+  bool is_reached(const LevelWalk::Entry& entry, const NodeDependence& depends, std::size_t operand) const {
     bool any = false;
     for (std::uint32_t output = 0; output < entry.node->output_count; ++output)
-      any = any || (reached(entry)[output] && computed.depends(output, operand));
+      any = any || (reached(entry)[output] && depends(output, operand));
     return any;
   }
 
@@ -62,11 +61,11 @@ class Backward {
     const std::uint32_t* operands = walk_.operands(entry);
     std::span<Tensor> outputs(gradients_.data() + entry.first_output, node.output_count);
     bool nonzero = std::any_of(outputs.begin(), outputs.end(), [](const Tensor& g) { return g.defined(); });
-    const ComputedCallee* const computed = computed_callee(node);
+    const NodeDependence depends(node);
     wanted_.assign(node.operand_count, 0);
     results_.assign(node.operand_count, Tensor());
     for (std::size_t i = 0; i < node.operand_count; ++i) {
-      wanted_[i] = walk_.depends(operands[i], node.operands[i]) && (!computed || is_reached(entry, *computed, i));
+      wanted_[i] = walk_.depends(operands[i], node.operands[i]) && is_reached(entry, depends, i);
       if (wanted_[i]) reached_[walk_.output(operands[i], node.operands[i])] = true;
     }
     if (!nonzero) return;
@@ -157,27 +156,6 @@ bool depends_on_variable(const Tensor& value, std::uint64_t start) {
   numbers = {};
   stack.clear();
   return is_found();
-}
-
-std::vector<std::vector<bool>> dependences(const Graph& graph) {
-  const std::size_t inputs = graph.inputs.size();
-  std::unordered_map<const Node*, std::vector<bool>> of;
-  for (const Tensor& value : graph.nodes) {
-    std::vector<bool>& all = of[value.node()];
-    all.resize(inputs);
-    if (value.node()->op == Op::input && is_differentiable(value))
-      all[static_cast<std::size_t>(value.node()->attributes<Parameter>().slot)] = true;
-    if (value.node()->op == Op::stop_gradient) continue;
-    for (const Tensor& operand : value.node()->inputs()) {
-      if (!is_differentiable(operand)) continue;
-      const std::vector<bool>& below = of.at(operand.node());
-      for (std::size_t i = 0; i < inputs; ++i) all[i] = all[i] || below[i];
-    }
-  }
-  std::vector<std::vector<bool>> outputs;
-  for (const Tensor& output : graph.outputs)
-    outputs.push_back(is_differentiable(output) ? of.at(output.node()) : std::vector<bool>(inputs));
-  return outputs;
 }
 
 std::vector<Tensor> pull_back(std::span<const Tensor> values, std::span<const Tensor> gradients,

@@ -21,7 +21,4 @@ std::vector<Tensor> pull_back(std::span<const Tensor> values, std::span<const Te
 // `start` or later, or on what hides its operands.
 bool depends_on_variable(const Tensor& value, std::uint64_t start);
 
-// By output of a graph, by input: whether the output depends on the input, through floating values.
-std::vector<std::vector<bool>> dependences(const Graph& graph);
-
 }  // namespace weft

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "autograd/backward.hpp"
+#include "autograd/dependence.hpp"
 #include "autograd/forward.hpp"
 #include "autograd/loops.hpp"
 #include "autograd/zeros.hpp"

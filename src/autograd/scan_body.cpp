@@ -4,6 +4,7 @@
 
 #include "autograd/backward.hpp"
 #include "autograd/custom.hpp"
+#include "autograd/dependence.hpp"
 #include "batching/batch.hpp"
 #include "ir/callee.hpp"
 

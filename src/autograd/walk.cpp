@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "autograd/dependence.hpp"
 #include "base/fail.hpp"
-#include "record/computed_call.hpp"
 #include "record/evaluate.hpp"
 
 namespace weft {
@@ -67,13 +67,13 @@ bool LevelWalk::collect(std::span<const Tensor> values, const EvaluationLock& lo
     const bool starts = is_variable(entry.node);
     depends_.resize(output_count_, starts);
     if (starts) continue;
-    const ComputedCallee* const computed = computed_callee(*entry.node);
+    const NodeDependence dependence(*entry.node);
     for (std::uint32_t i = 0; i < entry.node->operand_count; ++i) {
       const Tensor& operand = entry.node->input(i);
       operand_entries_.push_back(find(operand));
-      if (entry.node->op == Op::stop_gradient || !depends(operand_entries_.back(), operand)) continue;
+      if (!depends(operand_entries_.back(), operand)) continue;
       for (std::uint32_t output = 0; output < entry.node->output_count; ++output)
-        if (!computed || computed->depends(output, i)) depends_[entry.first_output + output] = true;
+        if (dependence(output, i)) depends_[entry.first_output + output] = true;
     }
   }
   for (const Tensor& value : values) value_entries_.push_back(find(value));

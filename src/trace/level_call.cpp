@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/backward.hpp"
+#include "autograd/dependence.hpp"
 #include "base/dim_conditions.hpp"
 #include "base/fail.hpp"
 #include "ir/partition.hpp"

@@ -2,6 +2,7 @@
 // value, from a plain function and from a compiled one.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <functional>
 #include <tuple>
@@ -93,6 +94,48 @@ TEST_CASE("a parameter that does not reach the loss: zeros, and an Error under s
           "[grad] the loss does not depend on idle, which is an error under strict");
   refuses([](const Tensor& x) { return grad([](const Tensor& a) { return sum(stop_gradient(a)); }, x); }, ones({3}),
           "the loss does not depend on what it is differentiated with respect to");
+}
+
+// A body gives results of which each depends on some of the operands.
+TEST_CASE("a parameter that reaches another result of a checkpoint, a loop or a choice: an Error under strict") {
+  static constexpr auto in_checkpoint = [](const Pair& p) {
+    return checkpoint([](const Pair& q) { return std::pair<Tensor, Tensor>{q.used * 2, q.idle * 3}; })(p);
+  };
+  static constexpr auto in_loop = [](const Pair& p) {
+    using Two = std::pair<Tensor, Tensor>;
+    return fori(
+        0, 2,
+        [](Index, Two s) {
+          return Two{s.first * 2, s.second * 3};
+        },
+        Two{p.used, p.idle});
+  };
+  static constexpr auto in_choice = [](const Pair& p) {
+    const auto branch = [](const Tensor& a, const Tensor& b) { return std::pair<Tensor, Tensor>{a * 2, b * 3}; };
+    return cond(sum(p.used) > 0, branch, branch, p.used.tensor(), p.idle.tensor());
+  };
+  const auto check = [](auto results) {
+    static constexpr decltype(results) of = {};
+    static constexpr auto slopes = [](const Tensor& x, bool strict) {
+      const auto loss = [&](const Pair& p) { return sum(of(p).first * x); };
+      const Pair found = grad(loss, Pair(), GradOptions{.strict = strict});
+      return found.used * 1 + found.idle;
+    };
+    for (const Tensor& found : both([](const Tensor& x) { return slopes(x, false); }, vector_of({1, 2, 3})))
+      CHECK(numbers_of(found)[2] > 0);
+    refuses([](const Tensor& x) { return slopes(x, true); }, ones({3}),
+            "[grad] the loss does not depend on idle, which is an error under strict");
+  };
+  check(in_checkpoint);
+  check(in_loop);
+  check(in_choice);
+  // A carry of which another one is made reaches that.
+  const auto passed_on = [](const Pair& p) {
+    using Three = std::array<Tensor, 3>;
+    const auto next = [](Index, Three s) { return Three{s[0], s[0] * 2, s[1] + s[2]}; };
+    return sum(fori(0, 3, next, Three{p.used, p.used, p.idle})[2]);
+  };
+  CHECK(numbers_of(grad(passed_on, Pair(), {.strict = true}).used)[0] != 0);
 }
 
 TEST_CASE("gradients that are NaN or infinite under a GradScaler: the step is skipped") {
