@@ -184,7 +184,6 @@ void CustomRecorder::end_rule(const LeafList& given) {
   const std::vector<Tensor> found = s.returned(given, nullptr);
   const bool forward = s.callee->is_forward;
   const std::vector<Tensor>& like = forward ? s.results : s.operands;
-  s.rule->close();
   const char* const what = forward ? "the rule" : "backward";
   if (found.size() != like.size())
     fail(s.name(), s.call.loc(), what, " gives ", counted(static_cast<std::int64_t>(found.size()), "tensor", "tensors"),
@@ -195,8 +194,9 @@ void CustomRecorder::end_rule(const LeafList& given) {
     const bool counts = found[i].defined() && is_float(like[i]);
     if (counts) s.require_type(found[i], like[i], what, i, forward ? "result" : "operand");
     s.callee->rule_output.push_back(counts ? static_cast<int>(s.rule_outputs.size()) : -1);
-    if (counts) s.rule_outputs.push_back(found[i]);
+    if (counts) s.rule_outputs.push_back(RecordingBuilder().reshape(found[i], type_of(like[i]).shape));
   }
+  s.rule->close();
   if (!s.rule->generators().empty())
     fail(s.name(), s.call.loc(), what, " draws random numbers: draw outside, and make them an operand");
 }

@@ -41,6 +41,7 @@ std::vector<Tensor> push_forward(std::span<const Tensor> values, std::span<const
       const Type &type = type_of(results[i]), &expected = type_of(Tensor(entry.node, i));
       WEFT_CHECK(type.dtype == expected.dtype && type.shape.rank() == expected.shape.rank(), "tangent of result ", i,
                  " of ", info(node.op).name, " is ", to_string(type), ", not ", to_string(expected));
+      results[i] = RecordingBuilder().reshape(results[i], expected.shape);  // as a gradient
     }
   }
   std::vector<Tensor> results;

@@ -91,13 +91,13 @@ void vjp_permute(const Pullback& p) {
   p.results[0] = build.permute(p.gradient(), inverse(p.node().attributes<Permute>().axes));
 }
 
-// Sums over what was repeated.
+// Sums over what was repeated. A size of 1 was not: the sum of one element, -0, would be 0.
 void vjp_expand(const Pullback& p) {
   const Shape &from = type_of(p.operand(0)).shape, &to = p.node().type.shape;
   int lead = to.rank() - from.rank();
   AxisSet repeated;
   for (int i = 0; i < to.rank(); ++i)
-    if (i < lead || (from[i - lead].same(Dim(1)) && !to[i].same(Dim(1)))) repeated.insert(i);
+    if (i < lead || (from[i - lead].same(Dim(1)) && !(to[i] == Dim(1)))) repeated.insert(i);
   Tensor total = p.gradient();
   if (!repeated.empty()) total = build.sum(settled_for_sum(total, repeated, p.node().loc), repeated);
   p.results[0] = build.reshape(total, from);

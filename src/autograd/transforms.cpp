@@ -109,7 +109,9 @@ void LinearMap::apply(const LeafList& argument, const TypeDescription& type, con
   std::vector<Tensor> arguments;
   for (std::size_t i = 0; i < s.positions.size(); ++i) {
     const Tensor& given = argument.leaves[s.positions[i]].tensor();
-    arguments.push_back(given.defined() ? admitted(given, s.operation, call.loc()) : zeros_of(s.types[i], call.loc()));
+    arguments.push_back(given.defined()
+                            ? RecordingBuilder().reshape(admitted(given, s.operation, call.loc()), s.types[i].shape)
+                            : zeros_of(s.types[i], call.loc()));
   }
   const std::vector<Tensor> results = s.run(arguments);
   for (std::size_t i = 0; i < results.size(); ++i)
@@ -230,7 +232,9 @@ void TransformLevel::push(const LeafList& tangent, const LeafList& value, const 
   std::vector<Tensor> tangents, values;
   for (const std::size_t position : positions_) {
     const Tensor& given = tangent.leaves[position].tensor();
-    tangents.push_back(given.defined() ? admitted(given, operation_, loc_) : Tensor());
+    const Shape& shape = type_of(variables_[tangents.size()]).shape;
+    tangents.push_back(given.defined() ? RecordingBuilder().reshape(admitted(given, operation_, loc_), shape)
+                                       : Tensor());
   }
   const std::vector<std::size_t> positions = varying(value);
   for (const std::size_t position : positions) values.push_back(value.leaves[position].tensor());

@@ -190,8 +190,8 @@ void LoopRecorder::end_branch(const Leaves& result) {
   const int branch = s.bodies[1] ? 1 : 0;
   const GrowingList<Leaf>& leaves = result.list.leaves;
   s.results[branch] = s.returned(result, false);
-  s.bodies[branch]->close();
   if (branch == 0) {
+    s.bodies[0]->close();
     for (const Leaf& leaf : leaves) s.known.push_back({leaf.kind, bytes_of(leaf), leaf.size});
     return;
   }
@@ -203,12 +203,15 @@ void LoopRecorder::end_branch(const Leaves& result) {
   if (!same) fail(s.name, s.loc(), "the branches return other numbers, lengths, presence or alternatives");
   for (std::size_t i = 0, next = 0; i < leaves.size(); ++i) {
     if (!holds_tensor(leaves[i].kind)) continue;
-    const Type &first = type_of(s.results[0][next]), &second = type_of(s.results[1][next]);
+    Tensor& value = s.results[1][next];
+    const Type &first = type_of(s.results[0][next]), &second = type_of(value);
     if (!same_type(first, second))
       fail(s.name, s.loc(), name_of("what a branch returns", result, i), " is ", text_of(first),
            " where it is true and ", text_of(second), " where it is false");
+    value = RecordingBuilder().reshape(value, first.shape);  // as the next state of a loop
     ++next;
   }
+  s.bodies[1]->close();
 }
 void LoopRecorder::end_cond(const Leaves& result) {
   State& s = *state_;

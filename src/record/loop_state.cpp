@@ -103,7 +103,8 @@ std::vector<Tensor> LoopRecorder::State::next_state(const Leaves& state) {
     if (!same_type(before, after))
       fail(name, loc(), name_of("the state", state, i), " is ", text_of(before), " where the body begins and ",
            text_of(after), " where it ends: a state keeps its shape, dtype and device");
-    next[place] = value;
+    // Where sizes are symbolic, equal ones may be written in other ways.
+    next[place] = RecordingBuilder().reshape(value, before.shape);
   }
   return next;
 }

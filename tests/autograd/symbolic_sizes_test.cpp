@@ -123,5 +123,53 @@ TEST_CASE("symbolic sizes: a gradient that sums over what was repeated has the b
   }
 }
 
+// What is expanded to a size of 1 stays, so a gradient of -0 does, which the sum of one element would not be.
+TEST_CASE("symbolic sizes: the gradient of what is expanded to a size of 1 is itself") {
+  const auto f = [](const Tensor& x, const Tensor& w) {
+    return signbit(grad([&](const Tensor& y) { return sum(expand(y, {7, w.size(1)}) * w); }, x));
+  };
+  auto compiled = compile(f, {.backend = "aot_eager"});
+  for (const std::int64_t columns : {2, 1}) {
+    const Tensor x = ones({7, 1}), w = full({7, columns}, -0.0);
+    CHECK(all(f(x, w) == compiled(x, w)).item<bool>());
+  }
+}
+
+// The shapes of two values may be equal by what was decided, and written in different ways.
+TEST_CASE("symbolic sizes: states, branches, rules and tangents of equal sizes that are written differently") {
+  SUBCASE("the state of a loop") {
+    const auto f = [](const Tensor& x) {
+      const auto next = [](Tensor s, const Tensor& each) {
+        const Tensor raised = pow(s * s + 0.5, each * 0.3);
+        return std::pair{raised, raised};
+      };
+      return hvp([&](const Tensor& y) { return sum(sin(scan(next, y, unfold(y, -1, 3, 2)).second)); }, x, cos(x));
+    };
+    check_symbolic(f, drawn({3, 3}, 3));
+  }
+  SUBCASE("the branches of a choice") {
+    const auto f = [](const Tensor& x) {
+      const auto same = [](const Tensor& a) { return sin(a); };
+      const auto spread = [](const Tensor& a) { return a * ones({1, 3}); };
+      return hvp([&](const Tensor& y) { return sum(sin(cond(sum(y) > 0, same, spread, y))); }, x, cos(x));
+    };
+    check_symbolic(f, drawn({3, 3}, 4));
+  }
+  SUBCASE("a rule and a tangent") {
+    const auto f = [](const Tensor& x) {
+      const auto scaled = custom_vjp([](const Tensor& a) { return sin(a); },
+                                     [](const Tensor& a) {
+                                       return std::pair{sin(a), a};
+                                     },
+                                     [](const Tensor& a, const Tensor& g) {
+                                       return g * cos(a) * ones({3, 1});
+                                     });
+      return hvp([&](const Tensor& y) { return sum(sin(scaled(sin(y)))); }, x, x * ones({3, 3})) +
+             vjp([&](const Tensor& y) { return sin(cos(y)); }, x).pullback(x * ones({3, 1}));
+    };
+    check_symbolic(f, drawn({3, 3}, 5));
+  }
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -1,8 +1,12 @@
 // Random programs as compiled functions inside a differentiation level: value, gradients and second derivatives, by the
 // eager executor and by kernels. Each is held against the reference of the plain function's derivatives, with the bound
-// of check.hpp, and it throws where the plain function does.
+// of check.hpp, and it throws where the plain function does. And compiled around their derivatives, with sizes that
+// become symbolic: these have the bits of the plain ones.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <optional>
 
 #include "base/fail.hpp"
@@ -11,9 +15,12 @@
 #include "record/record.hpp"
 #include "tests/cuda/device.hpp"
 #include "tests/sanitized.hpp"
+#include "weft/checkpoint.hpp"
 #include "weft/compile.hpp"
 #include "weft/explain.hpp"
 #include "weft/grad.hpp"
+#include "weft/loops.hpp"
+#include "weft/transforms.hpp"
 
 using namespace weft;
 using namespace weft::testing;
@@ -58,18 +65,22 @@ List derivatives(const F& f, int order, const List& first, const List& others) {
       first);
 }
 
-// The values, or none and why.
-template <class F>
-std::optional<std::vector<Literal>> values_of(const F& f, int order, const List& first, const List& others,
-                                              std::string& error) {
+// The values of what `make` returns, or none and why.
+template <class Make>
+std::optional<std::vector<Literal>> literals_of(Make make, std::string& error) {
   try {
     std::vector<Literal> values;
-    for (const Tensor& each : derivatives(f, order, first, others)) values.push_back(literal_of(each));
+    for (const Tensor& each : make()) values.push_back(literal_of(each));
     return values;
   } catch (const Error& thrown) {
     error = thrown.what();
     return std::nullopt;
   }
+}
+template <class F>
+std::optional<std::vector<Literal>> values_of(const F& f, int order, const List& first, const List& others,
+                                              std::string& error) {
+  return literals_of([&] { return derivatives(f, order, first, others); }, error);
 }
 
 // The plain function's derivatives as a graph, over the floating inputs, then the others.
@@ -145,6 +156,96 @@ void check_level(std::uint64_t seed, int count, const char* backend, Counts& cou
           counts.elements.undecided, " undecided");
 }
 
+// What a body computes of each floating input comes first: its derivative reads gradients that the program's makes.
+List run_after_body(const List& first, const List& others) {
+  List before;
+  for (std::size_t i = 0; i < first.size(); ++i) switch ((program->seed + i) % 3) {
+      case 0: before.push_back(checkpoint([](const Tensor& x) { return tanh(x); })(first[i])); break;
+      case 1:
+        before.push_back(fori(
+            0, 2, [](Index, Tensor x) { return tanh(x); }, first[i]));
+        break;
+      default:
+        before.push_back(custom_vjp([](const Tensor& x) { return tanh(x); },
+                                    [](const Tensor& x) {
+                                      return std::pair{tanh(x), x};
+                                    },
+                                    [](const Tensor& x, const Tensor& g) { return g * cos(x); })(first[i]));
+    }
+  return run_program(before, others);
+}
+
+bool has_products(const Program& made) {
+  return std::ranges::any_of(made.instructions, [](const Instruction& each) {
+    return each.op == Op::matmul || info(each.op).kind == OpKind::convolution;
+  });
+}
+
+// A NaN is one, whichever.
+bool same_bits(const std::vector<Literal>& a, const std::vector<Literal>& b) {
+  const auto same = [](double x, double y) {
+    return std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(y) || (std::isnan(x) && std::isnan(y));
+  };
+  return std::ranges::equal(a, b, [&](const Literal& x, const Literal& y) {
+    return x.integers == y.integers && std::ranges::equal(x.reals, y.reals, same);
+  });
+}
+
+// Whether it expands by what it finds the sizes of its values to be: at another size it would be another program.
+bool asks_for_sizes(const Program& made) {
+  return std::ranges::any_of(made.instructions,
+                             [](const Instruction& each) { return each.op == Op::expand && each.numbers[2] % 2; });
+}
+
+// The inputs' sizes that are `from` become `to`.
+std::vector<ProgramInput> resized(std::vector<ProgramInput> inputs, std::int64_t from, std::int64_t to) {
+  for (ProgramInput& input : inputs) std::ranges::replace(input.sizes, from, to);
+  return inputs;
+}
+
+// At the program's own sizes, then where a size of the first input is 1, then another one.
+void check_symbolic(std::uint64_t seed, int count, const char* backend, Counts& counts) {
+  for (int i = 0; i < count; ++i, ++seed) {
+    const Program made = make_program(seed, 4 + static_cast<int>(seed % 20));
+    if (has_products(made)) continue;
+    program = &made;
+    std::mt19937_64 random(seed);
+    const auto f = compile([](const List& first, const List& others,
+                              int order) { return derivatives(run_after_body, order, first, others); },
+                           {.check = Check::never, .backend = backend});
+    std::vector<std::vector<ProgramInput>> all{made.inputs};
+    const std::vector<std::int64_t>& sizes = made.inputs[0].sizes;
+    if (!asks_for_sizes(made) && !sizes.empty() && sizes.back() > 1)
+      for (const std::int64_t to : {std::int64_t{1}, sizes.back() + 1})
+        all.push_back(resized(made.inputs, sizes.back(), to));
+    INFO("seed ", seed, "\n", to_text(made));
+    for (std::size_t at = 0; at < all.size(); ++at) {
+      CAPTURE(at);
+      List first, second;
+      for (const ProgramInput& input : all[at])
+        (is_floating(input.dtype) ? first : second).push_back(tensor_of(random_input(input, random)));
+      if (first.empty()) continue;
+      for (const int order : {1, 2}) {
+        CAPTURE(order);
+        std::string plain_error, error;
+        const auto plain = values_of(run_after_body, order, first, second, plain_error);
+        const auto compiled = [&](const List& x, const List& others) { return f(x, others, order); };
+        const auto found = literals_of([&] { return compiled(first, second); }, error);
+        INFO("plain: ", plain_error, "\ncompiled: ", error);
+        CHECK(plain.has_value() == found.has_value());
+        if (!plain || !found) {
+          ++counts.thrown;
+          continue;
+        }
+        ++counts.compared;
+        CHECK(same_bits(*plain, *found));
+      }
+    }
+  }
+  program = nullptr;
+  MESSAGE(counts.compared, " derivatives compared, ", counts.thrown, " that throw");
+}
+
 }  // namespace
 
 // Of how many programs one is run. On a device each kind of eager operation is a program of its own to compile.
@@ -163,4 +264,17 @@ TEST_CASE("random programs inside a level, by kernels") {
   Counts counts;
   check_level(7001, 24 / share(), test::on_device() ? "cuda" : "cpu", counts);
   CHECK(counts.compared > 8 / share());
+}
+
+TEST_CASE("random programs whose derivative is compiled with symbolic sizes, by the eager executor") {
+  Counts counts;
+  check_symbolic(9001, 150 / share(), "eager", counts);
+  CHECK(counts.compared > 200 / share());
+}
+
+TEST_CASE("random programs whose derivative is compiled with symbolic sizes, by kernels") {
+  options().kernel_optimization = 1;
+  Counts counts;
+  check_symbolic(11001, 8, test::on_device() ? "cuda" : "cpu", counts);
+  CHECK(counts.compared > 10);
 }
