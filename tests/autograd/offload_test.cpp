@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "ir/offload_mark.hpp"
 #include "schedule/offload.hpp"
 #include "tests/trace/support.hpp"
