@@ -10,8 +10,10 @@ namespace weft::runtime {
 
 namespace {
 
-constexpr std::size_t alignment = 64;
-std::size_t aligned(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+std::size_t aligned(std::size_t bytes, Device device) {
+  const auto step = static_cast<std::size_t>(workspace_alignment(device));
+  return (bytes + step - 1) / step * step;
+}
 
 }  // namespace
 
@@ -28,7 +30,7 @@ void LoopStep::settle(std::span<std::int64_t> numbers) const {
   std::size_t bytes = 0;
   for (const Sequence& body : bodies_) {
     body.settle(numbers);
-    bytes = std::max(bytes, aligned(body.place_workspaces(numbers)));
+    bytes = std::max(bytes, aligned(body.place_workspaces(numbers), device_));
   }
   numbers[arena_.begin] = static_cast<std::int64_t>(bytes);
 }
@@ -44,10 +46,10 @@ std::size_t LoopStep::table_count() const {
 // The arena of a body, a condition, a second place for each carry that is not updated where it is,
 // and the tables.
 std::size_t LoopStep::workspace(std::span<const std::int64_t> numbers) const {
-  std::size_t bytes = static_cast<std::size_t>(numbers[arena_.begin]) + alignment;
-  if (device_.type == Device::Type::cpu) bytes += aligned(table_count() * sizeof(void*));
+  std::size_t bytes = static_cast<std::size_t>(numbers[arena_.begin]) + aligned(1, device_);
+  if (device_.type == Device::Type::cpu) bytes += aligned(table_count() * sizeof(void*), device_);
   for (std::size_t k = 0; k < description_.carries; ++k)
-    if (!description_.in_place[k]) bytes += aligned(static_cast<std::size_t>(numbers[operands_[k].begin + 1]));
+    if (!description_.in_place[k]) bytes += aligned(static_cast<std::size_t>(numbers[operands_[k].begin + 1]), device_);
   return bytes;
 }
 
@@ -58,7 +60,7 @@ LoopStep::Frame LoopStep::begin(const StepCall& call) const {
   void** table = nullptr;
   if (device_.type == Device::Type::cpu) {
     table = reinterpret_cast<void**>(next);
-    next += aligned(table_count() * sizeof(void*));
+    next += aligned(table_count() * sizeof(void*), device_);
   } else {
     frame.tables.resize(table_count());
     table = frame.tables.data();
@@ -72,10 +74,10 @@ LoopStep::Frame LoopStep::begin(const StepCall& call) const {
     first = static_cast<std::byte*>(call.pointers[i]) + call.numbers[range.begin];
   }
   frame.arena = next, next += call.numbers[arena_.begin];
-  frame.condition = next, next += alignment;
+  frame.condition = next, next += aligned(1, device_);
   for (std::size_t k = 0; k < description_.carries; ++k) {
     frame.spare[k] = description_.in_place[k] ? nullptr : next;
-    if (!description_.in_place[k]) next += aligned(static_cast<std::size_t>(operand_bytes(call, k)));
+    if (!description_.in_place[k]) next += aligned(static_cast<std::size_t>(operand_bytes(call, k)), device_);
   }
   WEFT_CHECK(next <= call.workspace.data() + call.workspace.size(), "the workspace of a loop");
   for (std::size_t i = 0; i < bodies_.size(); ++i) {
@@ -146,7 +148,7 @@ bool ScanStep::fits(std::span<const std::int64_t> numbers, std::span<const Room>
 bool WhileStep::fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const {
   Seen seen;
   if (!see(numbers, rooms, seen)) return false;
-  const Room condition{alignment};
+  const Room condition{static_cast<std::int64_t>(aligned(1, device_))};
   const bool asks = description_.asked >= 0 ? seen.operands[static_cast<std::size_t>(description_.asked)].bytes > 0
                                             : bodies_[0].fits(numbers, seen.operands, {&condition, 1});
   return asks && bodies_[1].fits(numbers, seen.operands, seen.results);

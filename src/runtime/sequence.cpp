@@ -4,7 +4,6 @@
 #include <array>
 
 #include "base/fail.hpp"
-#include "base/gaps.hpp"
 #include "runtime/transfer.hpp"
 
 namespace weft::runtime {
@@ -28,7 +27,7 @@ Sequence::Sequence(const Plan& plan, NumberTable& numbers, bool in_results)
   }
   host_bytes_ = numbers.add({host_bytes});
   for (const Launch& launch : plan.launches) add(launch, numbers);
-  if (wants_workspace_ && in_results) find_rooms(plan);
+  if (wants_workspace_ && in_results) vacancies_ = find_vacancies(launches_, buffers_, plan.donations);
 }
 
 void Sequence::add(const Launch& launch, NumberTable& numbers) {
@@ -98,18 +97,6 @@ std::size_t Sequence::workspace(std::span<const std::int64_t> numbers) const {
   return bytes;
 }
 
-void Sequence::find_rooms(const Plan& plan) {
-  std::vector<bool> closed(static_cast<std::size_t>(plan.result_count), false);
-  for (const Plan::Donation& donation : plan.donations) closed[static_cast<std::size_t>(donation.result)] = true;
-  for (std::size_t s = 0; s < steps_.size(); ++s)
-    for (std::size_t i = steps_[s].table; i < end_of(s); ++i) {
-      const auto b = static_cast<std::size_t>(table_[i]);
-      if (buffers_[b].kind != PlanBuffer::Kind::result || closed[static_cast<std::size_t>(buffers_[b].index)]) continue;
-      closed[static_cast<std::size_t>(buffers_[b].index)] = true;
-      vacancies_.push_back({b, s});
-    }
-}
-
 std::size_t Sequence::place_workspaces(std::span<std::int64_t> numbers) const {
   constexpr std::int64_t least_room = 4096;
   struct Memory {
@@ -121,10 +108,10 @@ std::size_t Sequence::place_workspaces(std::span<std::int64_t> numbers) const {
     return storage_bytes(buffers_[b].dtype, numbers[elements_[b].begin]);
   };
   std::int64_t arena = numbers[arena_bytes_.begin];
-  std::vector<Memory> memories{{-1, static_cast<int>(steps_.size()), Gaps(arena)}};
-  for (const Vacancy& room : vacancies_)
-    if (bytes_of(room.buffer) >= least_room)
-      memories.push_back({buffers_[room.buffer].index, static_cast<int>(room.first), Gaps(bytes_of(room.buffer))});
+  std::vector<Memory> memories{{-1, static_cast<int>(steps_.size()), Gaps(arena, workspace_alignment(device_))}};
+  for (const Vacancy& vacancy : vacancies_)
+    if (bytes_of(vacancy.buffer) >= least_room)
+      memories.push_back({vacancy.result, vacancy.first, Gaps(bytes_of(vacancy.buffer), workspace_alignment(device_))});
   std::vector<int> last(buffers_.size(), 0);
   for (std::size_t s = 0; s < steps_.size(); ++s)
     for (std::size_t i = steps_[s].table; i < end_of(s); ++i)

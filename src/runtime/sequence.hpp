@@ -3,10 +3,16 @@
 // that is given. Out: pointers put in place, steps run. Invariant: nothing changes once it is made; the pointers, the
 // numbers and the memory are the caller's.
 #pragma once
+#include "base/gaps.hpp"
 #include "runtime/lanes.hpp"
 #include "runtime/watch.hpp"
 
 namespace weft::runtime {
+
+// At which multiples a workspace begins, in bytes: libraries of a device want 256.
+constexpr std::int64_t workspace_alignment(Device device) {
+  return device.type == Device::Type::cpu ? Gaps::alignment : 256;
+}
 
 class Sequence {
  public:
@@ -95,11 +101,6 @@ class Sequence {
     int result;
     std::int64_t offset;
   };
-  // A result with memory of its own: until the step `first` writes it, others may use that.
-  struct Vacancy {
-    std::size_t buffer, first;
-  };
-  void find_rooms(const Plan& plan);
   void add(const Launch& launch, NumberTable& numbers);
   std::size_t end_of(std::size_t step) const {
     return step + 1 < steps_.size() ? steps_[step + 1].table : table_.size();

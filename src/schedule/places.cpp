@@ -1,7 +1,6 @@
 #include "schedule/places.hpp"
 
 #include <algorithm>
-#include <map>
 
 namespace weft {
 namespace {
@@ -22,17 +21,10 @@ struct Places {
   Dim arena = 0;         // and for all
 };
 
-// A result with memory of its own: until the step `first` writes it, temporaries may lie there.
-struct Room {
-  int result;
-  std::int64_t bytes;
-  int first;
-};
-
 // How temporaries share memory.
 struct Sharing {
-  std::vector<int> hosts;   // by buffer: the one whose memory it takes, or -1
-  std::vector<Room> rooms;  // by their first step
+  std::vector<int> hosts;          // by buffer: the one whose memory it takes, or -1
+  std::vector<Vacancy> vacancies;  // by their first step, of static size
   // By buffer: the result whose first step reads it last and may write where it is, or -1.
   std::vector<int> overwritten;
 };
@@ -42,20 +34,21 @@ struct Sharing {
 void place_static(const Schedule& schedule, const std::vector<Lifetime>& lives, const std::vector<std::size_t>& order,
                   bool by_time, const Sharing& sharing, std::int64_t most, Places& places) {
   Gaps arena;
-  std::vector<Gaps> rooms;
-  for (const Room& room : sharing.rooms) rooms.emplace_back(room.bytes);
+  std::vector<Gaps> vacancies;
+  for (const Vacancy& vacancy : sharing.vacancies)
+    vacancies.emplace_back(raw_bytes_of(schedule.buffers[vacancy.buffer]).constant());
   places.top = 0;
   for (const std::size_t b : order) {
     const std::int64_t bytes = raw_bytes_of(schedule.buffers[b]).constant();
     int in_result = -1;
     std::int64_t at = -1;
     if (by_time) arena.forget_before(lives[b].first);
-    for (std::size_t r = 0; r < rooms.size() && at < 0 && bytes >= least_in_result; ++r) {
-      const Room& room = sharing.rooms[r];
-      if (by_time) rooms[r].forget_before(lives[b].first);
-      const bool is_over = lives[b].last < room.first;
-      const bool is_overwritten = sharing.overwritten[b] == room.result && rooms[r].is_free(bytes, lives[b]);
-      if (is_over || is_overwritten) at = rooms[r].take(bytes, lives[b]), in_result = room.result;
+    for (std::size_t r = 0; r < vacancies.size() && at < 0 && bytes >= least_in_result; ++r) {
+      const Vacancy& vacancy = sharing.vacancies[r];
+      if (by_time) vacancies[r].forget_before(lives[b].first);
+      const bool is_over = lives[b].last < vacancy.first;
+      const bool is_overwritten = sharing.overwritten[b] == vacancy.result && vacancies[r].is_free(bytes, lives[b]);
+      if (is_over || is_overwritten) at = vacancies[r].take(bytes, lives[b]), in_result = vacancy.result;
     }
     if (at < 0) {
       at = arena.take(bytes, lives[b]), in_result = -1;
@@ -121,47 +114,39 @@ std::vector<int> find_hosts(const Schedule& schedule, const std::vector<Lifetime
   return hosts;
 }
 
-// The results in whose memory temporaries may lie: of static size, none that may take an argument's memory. The
-// largest, as each is asked for each temporary.
-std::vector<Room> find_rooms(const Schedule& schedule, const std::vector<Lifetime>& lives) {
-  constexpr std::size_t most_rooms = 16;
-  std::map<int, Room> rooms;  // by result
-  for (std::size_t b = 0; b < lives.size(); ++b) {
-    const ScheduleBuffer& buffer = schedule.buffers[b];
-    const Dim bytes = raw_bytes_of(buffer);
-    if (buffer.kind != ScheduleBuffer::Kind::result || lives[b].first < 0) continue;
-    const Room room{buffer.index, bytes.is_constant() ? bytes.constant() : 0, lives[b].first};
-    Room& known = rooms.try_emplace(buffer.index, room).first->second;
-    known.bytes = std::min(known.bytes, room.bytes);
-    known.first = std::min(known.first, room.first);
-  }
-  for (const Schedule::Donation& donation : schedule.donations) rooms.erase(donation.result);
-  std::vector<Room> all;
-  for (const auto& [result, room] : rooms)
-    if (room.bytes >= least_in_result) all.push_back(room);
-  std::ranges::stable_sort(all, std::greater{}, &Room::bytes);
-  if (all.size() > most_rooms) all.resize(most_rooms);
-  std::ranges::stable_sort(all, std::less{}, &Room::first);
-  return all;
+// The results in whose memory temporaries may lie: of static size, the largest, as each is asked for each temporary.
+std::vector<Vacancy> largest_vacancies(const Schedule& schedule) {
+  constexpr std::size_t most_vacancies = 16;
+  std::vector<Vacancy> vacancies = find_vacancies(schedule.steps, schedule.buffers, schedule.donations);
+  const auto bytes = [&](const Vacancy& vacancy) {
+    const Dim bytes = raw_bytes_of(schedule.buffers[vacancy.buffer]);
+    return bytes.is_constant() ? bytes.constant() : 0;
+  };
+  std::erase_if(vacancies, [&](const Vacancy& vacancy) { return bytes(vacancy) < least_in_result; });
+  std::ranges::sort(vacancies, std::less{}, &Vacancy::result);
+  std::ranges::stable_sort(vacancies, std::greater{}, bytes);
+  if (vacancies.size() > most_vacancies) vacancies.resize(most_vacancies);
+  std::ranges::stable_sort(vacancies, std::less{}, &Vacancy::first);
+  return vacancies;
 }
 
 // By buffer: the result that is first written by the step which reads the temporary last, and where that is; or -1.
 std::vector<int> find_overwritten(const Schedule& schedule, const std::vector<Lifetime>& lives,
-                                  const std::vector<Room>& rooms) {
+                                  const std::vector<Vacancy>& vacancies) {
   std::vector<int> overwritten(lives.size(), -1);
-  for (const Room& room : rooms) {
-    const Step& step = schedule.steps[static_cast<std::size_t>(room.first)];
+  for (const Vacancy& vacancy : vacancies) {
+    const Step& step = schedule.steps[static_cast<std::size_t>(vacancy.first)];
     const std::vector<bool> writes = step.payload->writes(step.buffers.size());
     for (std::size_t i = 0; i < writes.size(); ++i) {
       const ScheduleBuffer& result = schedule.buffers[static_cast<std::size_t>(step.buffers[i])];
-      if (!writes[i] || result.kind != ScheduleBuffer::Kind::result || result.index != room.result) continue;
+      if (!writes[i] || result.kind != ScheduleBuffer::Kind::result || result.index != vacancy.result) continue;
       for (std::size_t j = 0; j < writes.size(); ++j) {
         const auto a = static_cast<std::size_t>(step.buffers[j]);
         const ScheduleBuffer& read = schedule.buffers[a];
-        if (!writes[j] && read.kind == ScheduleBuffer::Kind::temporary && lives[a].last == room.first &&
+        if (!writes[j] && read.kind == ScheduleBuffer::Kind::temporary && lives[a].last == vacancy.first &&
             read.dtype == result.dtype && read.elements.same(result.elements) &&
             step.payload->in_place(step.buffers[j], step.buffers[i]))
-          overwritten[a] = room.result;
+          overwritten[a] = vacancy.result;
       }
     }
   }
@@ -222,7 +207,7 @@ Places place(const Schedule& schedule, std::vector<Lifetime> lives, Sharing shar
     places.offsets[b] = free->offset;
     symbolic_buffers.push_back(b);
   }
-  const std::int64_t least = sharing.rooms.empty() ? most_at_once(schedule, lives, static_buffers) : 0;
+  const std::int64_t least = sharing.vacancies.empty() ? most_at_once(schedule, lives, static_buffers) : 0;
   place_static(schedule, lives, static_buffers, true, sharing, most, places);
   constexpr std::size_t most_compared = 4096;  // each with each
   if (static_buffers.size() <= most_compared) {
@@ -276,9 +261,9 @@ void place_temporaries(Schedule& schedule, const std::vector<Lifetime>& lives, D
   };
   if (std::vector<int> hosts = find_hosts(schedule, lives, least_shared(device)); hosts != none)
     compare({std::move(hosts), {}, none});
-  if (std::vector<Room> rooms = find_rooms(schedule, lives); in_results && !rooms.empty()) {
-    std::vector<int> overwritten = find_overwritten(schedule, lives, rooms);
-    compare({sharing.hosts, std::move(rooms), std::move(overwritten)});
+  if (std::vector<Vacancy> vacancies = largest_vacancies(schedule); in_results && !vacancies.empty()) {
+    std::vector<int> overwritten = find_overwritten(schedule, lives, vacancies);
+    compare({sharing.hosts, std::move(vacancies), std::move(overwritten)});
   }
   for (std::size_t b = 0; b < lives.size(); ++b) {
     if (schedule.buffers[b].kind != ScheduleBuffer::Kind::temporary) continue;
