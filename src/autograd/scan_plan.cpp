@@ -177,7 +177,7 @@ std::int64_t ScanPlan::bytes_to_keep(const Tensor& value) const {
   if (outside_.contains(slot)) return 0;
   if (slot >= body_.carries() && slot < body_.inputs().size()) {
     Tensor whole = below_variables(body_.node().input(slot));
-    while (is_view(whole.node()->op)) whole = below_variables(whole.node()->input(0));
+    while (is_view(whole.node()->op) && !computed(whole.node())) whole = below_variables(whole.node()->input(0));
     if (whole.node()->op == Op::input || computed(whole.node())) return 0;
   }
   const std::int64_t elements = dims::at_hints(type.shape.element_count());

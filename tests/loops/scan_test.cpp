@@ -69,3 +69,13 @@ void check(bool dynamic) {
 TEST_CASE("scan is the loop unrolled, for any length, in both directions, compiled and eager") {
   for (const bool dynamic : {false, true}) check<false>(dynamic), check<true>(dynamic);
 }
+
+// Outside a trace a view that has been computed does not know any more what it is a view of.
+TEST_CASE("the gradient of a scan over a view that has been computed") {
+  const Tensor rows = transpose(ones({3, 2})).eval();
+  const auto loss = [&](const Tensor& w) {
+    return sum(scan([](Tensor s, const Tensor& x) { return sin(s * x); }, w, rows));
+  };
+  const Tensor unrolled = grad([](const Tensor& w) { return sum(sin(sin(w))); }, ones({3}));
+  CHECK(allclose(grad(loss, ones({3})), unrolled).item<bool>());
+}
