@@ -118,9 +118,11 @@ auto accumulate(Microbatches microbatches, F&& f, M&& model, const Batch&... bat
     static_assert(detail::Flattenable<Value> && !detail::begins_with_number<Value>(),
                   "weft: accumulate(n, f, model, batch...): f returns the loss, a Tensor, or a struct or tuple of "
                   "tensors whose first one is the loss");
+    return detail::accumulate<std::remove_reference_t<F>, Wrt, Batch...>(
+        microbatches, f, detail::read_unless_lvalue<M>(model), batch...);
+  } else {
+    return *static_cast<ValueAndGrad<Tensor, std::remove_const_t<Wrt>>*>(nullptr);  // no more than the sentence
   }
-  return detail::accumulate<std::remove_reference_t<F>, Wrt, Batch...>(microbatches, f,
-                                                                       detail::read_unless_lvalue<M>(model), batch...);
 }
 
 }  // namespace weft

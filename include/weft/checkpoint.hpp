@@ -3,6 +3,7 @@
 //   x = checkpoint([](const Block& block, const Tensor& x) { return block(x); })(block, x);
 // A layer is an argument, as its state may change: BatchNorm's statistics. What is only read may be captured.
 #pragma once
+#include <tuple>
 #include <utility>
 
 #include "weft/flatten.hpp"
@@ -29,6 +30,43 @@ class CheckpointRecorder {
 };
 
 void require_segments(std::int64_t segments, Loc loc);
+
+// A list of blocks is a vector or an array of them or of pointers to them, or an nn::Sequential.
+template <class Blocks>
+concept HasLayers = requires {
+  std::tuple_size<decltype(Blocks::layers)>::value;
+};
+template <class Blocks>
+constexpr std::int64_t block_count(const Blocks& blocks) {
+  if constexpr (HasLayers<Blocks>)
+    return std::tuple_size_v<decltype(Blocks::layers)>;
+  else
+    return static_cast<std::int64_t>(std::size(blocks));
+}
+template <class Blocks>
+Tensor run_blocks(Blocks& blocks, std::int64_t begin, std::int64_t end, Tensor value) {
+  if constexpr (HasLayers<std::remove_const_t<Blocks>>) {
+    std::int64_t i = 0;
+    const auto run = [&](auto& layer) {
+      if (i >= begin && i < end) value = layer(value);
+      ++i;
+    };
+    std::apply([&](auto&... layer) { (run(layer), ...); }, blocks.layers);
+  } else {
+    for (std::int64_t i = begin; i < end; ++i) {
+      auto& block = blocks[static_cast<std::size_t>(i)];
+      if constexpr (std::is_invocable_v<decltype(block), const Tensor&>)
+        value = block(value);
+      else
+        value = (*block)(value);
+    }
+  }
+  return value;
+}
+
+// A call operator that is not const, as a layer's with statistics.
+template <class F, class... T>
+concept CalledAsVariable = !std::is_invocable_v<const F&, T...> && std::is_invocable_v<F&, T...>;
 
 template <class T>
 void flatten_state(T& argument, LeafList& leaves) {
@@ -73,6 +111,10 @@ class Checkpointed {
   template <class... T>
   requires std::is_invocable_v<const F&, T&...>
   auto operator()(T&&... arguments) const { return detail::call_checkpointed(f_, loc_, arguments...); }
+  // Others are refused. The comment is a part of what the compiler says.
+  template <class... T>
+  requires detail::CalledAsVariable<F, T&...>
+  void operator()(T&&...) const = delete;  // weft: a layer that changes is an argument: checkpoint(f)(layer, x)
 
  private:
   F f_;
@@ -91,19 +133,17 @@ Checkpointed<F> checkpoint(F f, Loc loc = Loc::current()) {
   return Checkpointed<F>(std::move(f), loc);
 }
 
-// x through a list of blocks one after the other, in so many segments of about equal length, each of which is
+// x through a list of blocks one after the other (a vector of layers or of std::unique_ptr to layers, or an
+// nn::Sequential), in so many segments of about equal length, each of which is
 // checkpointed but for the last one, whose values are needed first. Throws Error where `segments` is not positive.
 template <class Blocks>
 Tensor checkpoint_sequential(Blocks& blocks, std::int64_t segments, Tensor x, Loc loc = Loc::current()) {
-  const auto count = static_cast<std::int64_t>(std::size(blocks));
+  const std::int64_t count = detail::block_count(blocks);
   detail::require_segments(segments, loc);
   const std::int64_t length = count > segments ? (count + segments - 1) / segments : 1;
   for (std::int64_t begin = 0; begin < count; begin += length) {
     const std::int64_t end = begin + length < count ? begin + length : count;
-    const auto run = [&](Blocks& all, Tensor value) {
-      for (std::int64_t i = begin; i < end; ++i) value = all[static_cast<std::size_t>(i)](value);
-      return value;
-    };
+    const auto run = [&](Blocks& all, Tensor value) { return detail::run_blocks(all, begin, end, std::move(value)); };
     x = end == count ? run(blocks, std::move(x)) : detail::call_checkpointed(run, loc, blocks, std::as_const(x));
   }
   return x;

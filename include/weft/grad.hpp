@@ -178,6 +178,12 @@ auto differentiate(const char* operation, F& f, Wrt& wrt, Loc loc, const GradOpt
                nullptr);
 }
 
+template <class T>
+concept SomeTensor = std::is_convertible_v < const std::remove_reference_t<T>
+&, const Tensor& > ;  // a parameter too
+template <class T>
+concept NoTensor = !SomeTensor<T>;
+
 // A temporary is read only: f could write nothing into it that anybody would see.
 template <class M>
 auto& read_unless_lvalue(std::remove_reference_t<M>& wrt) {
@@ -206,5 +212,15 @@ template <class F, class M>
 auto grad(F&& f, M&& wrt, const GradOptions& options = {}, Loc loc = Loc::current()) {
   return detail::differentiate("grad", f, detail::read_unless_lvalue<M>(wrt), loc, options).gradients;
 }
+
+// Other calls are refused. The comment is a part of what the compiler says.
+template <class F>
+void grad(F&&) = delete;  // weft: grad(f, x) computes the gradient at x; there is no function grad(f)
+template <class F>
+void value_and_grad(F&&) = delete;  // weft: value_and_grad(f, x) computes at x; there is no function value_and_grad(f)
+template <class F, class M, detail::SomeTensor T, class... More>
+void grad(F&&, M&&, T&&, More&&...) = delete;  // weft: several arguments are a tuple: grad(f, std::tuple(a, b))
+template <class F, class M, detail::SomeTensor T, class... More>
+void value_and_grad(F&&, M&&, T&&, More&&...) = delete;  // weft: several arguments are a tuple: std::tuple(a, b)
 
 }  // namespace weft

@@ -200,7 +200,7 @@ auto jacobian(const char* operation, F& f, const Tensor& x, bool forward, const 
 // where what varies is an integer, where the tangent is of another structure, shape or dtype, and where an operation
 // has no derivative. while_loop has one here.
 template <class F, class M>
-auto jvp(F&& f, const M& primal, const M& tangent, Loc loc = Loc::current()) {
+auto jvp(F&& f, const M& primal, const std::type_identity_t<M>& tangent, Loc loc = Loc::current()) {
   if constexpr (detail::check_transform<std::remove_reference_t<F>, M>())
     return detail::jvp("jvp", f, primal, tangent, loc);
 }
@@ -234,15 +234,16 @@ auto linearize(F&& f, const M& primal, Loc loc = Loc::current()) {
 // The Hessian of f at x times v, of the type of x: f returns one number, v is of the type of x. Its cost is a few times
 // that of a gradient, whatever the size of x.
 template <class F, class M>
-M hvp(F&& f, const M& x, const M& v, Loc loc = Loc::current()) {
+M hvp(F&& f, const M& x, const std::type_identity_t<M>& v, Loc loc = Loc::current()) {
   auto gradient = [&](const M& at) -> M { return detail::differentiate("hvp", f, at, loc).gradients; };
   return detail::jvp("hvp", gradient, x, v, loc).tangent;
 }
 
 // The derivatives of what f returns by each element of x: where f returns a Tensor, one of its shape followed by that
-// of x; where it returns more, the same of each tensor. jacfwd takes a direction for each element of x, jacrev one for
-// each element that f returns; both give the same. All directions are one batch, as by vmap, or options.chunk_size of
-// them at a time; where f calls host_call, one. Throws Error where the two shapes have more than 8 axes together.
+// of x; where it returns more, the same of each tensor, undefined where that is no floating one. jacfwd takes a
+// direction for each element of x, jacrev one for each element that f returns; both give the same. All directions are
+// one batch, as by vmap, or options.chunk_size of them at a time; where f calls host_call, one. Throws Error where f
+// returns no floating tensor, and where the two shapes have more than 8 axes together.
 template <class F>
 auto jacfwd(F&& f, const Tensor& x, const JacobianOptions& options = {}, Loc loc = Loc::current()) {
   if constexpr (detail::check_transform<std::remove_reference_t<F>, Tensor>())
@@ -261,8 +262,15 @@ Tensor hessian(F&& f, const Tensor& x, const JacobianOptions& options = {}, Loc 
   return detail::jacobian("hessian", gradient, x, true, options, loc);
 }
 
-// ---- functions with a derivative of their own
-// ------------------------------------------------------------------------
+// At anything else they are refused. The comment is a part of what the compiler says.
+template <class F, detail::NoTensor M>
+void jacfwd(F&&, const M&, JacobianOptions = {}) = delete;  // weft: jacfwd is at one Tensor; of a model take jvp
+template <class F, detail::NoTensor M>
+void jacrev(F&&, const M&, JacobianOptions = {}) = delete;  // weft: jacrev is at one Tensor; of a model take vjp
+template <class F, detail::NoTensor M>
+void hessian(F&&, const M&, JacobianOptions = {}) = delete;  // weft: hessian is at one Tensor; of a model take hvp
+
+// ---- functions with a derivative of their own -----------------------------------------------------------------------
 
 namespace detail {
 
@@ -297,6 +305,60 @@ constexpr bool check_operands() {
 template <class F, int... i>
 auto call_with(F& f, const Tensor* arguments, std::integer_sequence<int, i...>) {
   return f(arguments[i]...);
+}
+template <class F, std::size_t... i>
+constexpr bool takes_operands(std::index_sequence<i...>) {
+  return std::is_invocable_v<F&, decltype((void(i), std::declval<const Tensor&>()))...>;
+}
+// Whether F can be called with so many tensors.
+template <class F, std::size_t count>
+inline constexpr bool takes_operand_count = takes_operands<F>(std::make_index_sequence<count>());
+template <class T>
+inline constexpr bool is_pair = false;
+template <class T>
+requires(std::tuple_size<T>::value == 2) inline constexpr bool is_pair<T> = true;
+
+// What custom_vjp was given, for a call with `count` tensors.
+template <class F, class Forward, class Backward, std::size_t count>
+constexpr bool check_custom_vjp() {
+  constexpr bool called = takes_operand_count<const F, count>, forwards = takes_operand_count<const Forward, count>;
+  static_assert(called, "weft: a function of custom_vjp is called with as many tensors as f takes");
+  static_assert(
+      !called || forwards,
+      "weft: custom_vjp(f, forward, backward): forward takes the operands that f takes, each a const Tensor&");
+  if constexpr (called && forwards) {
+    using R = decltype(call_with(std::declval<const F&>(), std::declval<const Tensor*>(),
+                                 std::make_integer_sequence<int, static_cast<int>(count)>()));
+    using Pair = decltype(call_with(std::declval<const Forward&>(), std::declval<const Tensor*>(),
+                                    std::make_integer_sequence<int, static_cast<int>(count)>()));
+    constexpr bool pair = is_pair<Pair>;
+    static_assert(pair,
+                  "weft: custom_vjp(f, forward, backward): forward returns std::pair{value, residuals}: what f "
+                  "returns, and what backward is called with first");
+    if constexpr (pair) {
+      constexpr bool same = std::is_same_v<std::tuple_element_t<0, Pair>, R>;
+      constexpr bool backwards = std::is_invocable_v<const Backward&, const std::tuple_element_t<1, Pair>&,
+                                                     const std::tuple_element_t<0, Pair>&>;
+      static_assert(same,
+                    "weft: custom_vjp(f, forward, backward): forward returns std::pair{value, residuals}, with "
+                    "the value that f returns");
+      static_assert(!same || backwards,
+                    "weft: custom_vjp(f, forward, backward) calls backward(residuals, cotangent), with the second part "
+                    "of what forward returns and a value of the type that f returns");
+      return same && backwards;
+    }
+  }
+  return false;
+}
+template <class F, class Rule, std::size_t count>
+constexpr bool check_custom_jvp() {
+  constexpr bool called = takes_operand_count<const F, count>, ruled = takes_operand_count<const Rule, 2 * count>;
+  static_assert(called, "weft: a function of custom_jvp is called with as many tensors as f takes");
+  static_assert(
+      !called || ruled,
+      "weft: custom_jvp(f, rule) calls rule(operands..., tangents...), each a const Tensor&: twice as many as "
+      "f takes");
+  return called && ruled;
 }
 
 // `record_rule(recorder)` records the rule.
@@ -340,21 +402,22 @@ class CustomVjp {
   // Records the call.
   template <std::same_as<Tensor>... T>
   auto operator()(const T&... operands) const {
-    using R = std::remove_cvref_t<std::invoke_result_t<const F&, const T&...>>;
     constexpr std::size_t count = sizeof...(T);
-    const Tensor list[] = {operands...};
-    return detail::call_custom<R, count>(
-        "custom_vjp", false, f_, list, loc_, [&](detail::CustomRecorder& recorder, const Tensor* arguments) {
-          auto [value, residuals] =
-              detail::call_with(forward_, arguments, std::make_integer_sequence<int, static_cast<int>(count)>());
-          static_assert(std::is_same_v<std::remove_cvref_t<decltype(value)>, R>,
-                        "weft: custom_vjp(f, forward, backward): forward returns std::pair{value, residuals}, with the "
-                        "value that f returns");
-          detail::LeafList leaves;
-          detail::flatten(value, leaves);
-          recorder.cotangents(leaves);
-          detail::give(recorder, backward_(std::as_const(residuals), std::as_const(value)));
-        });
+    if constexpr (detail::check_custom_vjp<F, Forward, Backward, count>()) {
+      using R = std::remove_cvref_t<std::invoke_result_t<const F&, const T&...>>;
+      const Tensor list[] = {operands...};
+      return detail::call_custom<R, count>(
+          "custom_vjp", false, f_, list, loc_, [&](detail::CustomRecorder& recorder, const Tensor* arguments) {
+            auto [value, residuals] =
+                detail::call_with(forward_, arguments, std::make_integer_sequence<int, static_cast<int>(count)>());
+            detail::LeafList leaves;
+            detail::flatten(value, leaves);
+            recorder.cotangents(leaves);
+            detail::give(recorder, backward_(std::as_const(residuals), std::as_const(value)));
+          });
+    } else {
+      return Tensor();  // so that no more is said than the sentence
+    }
   }
   // Parameters and buffers are operands too.
   template <class... T>
@@ -395,17 +458,21 @@ class CustomJvp {
   // Records the call.
   template <std::same_as<Tensor>... T>
   auto operator()(const T&... operands) const {
-    using R = std::remove_cvref_t<std::invoke_result_t<const F&, const T&...>>;
     constexpr std::size_t count = sizeof...(T);
-    const Tensor list[] = {operands...};
-    return detail::call_custom<R, count>(
-        "custom_jvp", true, f_, list, loc_, [&](detail::CustomRecorder& recorder, const Tensor* arguments) {
-          Tensor all[2 * count];
-          for (std::size_t i = 0; i < count; ++i) all[i] = arguments[i];
-          recorder.tangents(std::span(all + count, count));
-          detail::give(recorder,
-                       detail::call_with(rule_, all, std::make_integer_sequence<int, static_cast<int>(2 * count)>()));
-        });
+    if constexpr (detail::check_custom_jvp<F, Rule, count>()) {
+      using R = std::remove_cvref_t<std::invoke_result_t<const F&, const T&...>>;
+      const Tensor list[] = {operands...};
+      return detail::call_custom<R, count>(
+          "custom_jvp", true, f_, list, loc_, [&](detail::CustomRecorder& recorder, const Tensor* arguments) {
+            Tensor all[2 * count];
+            for (std::size_t i = 0; i < count; ++i) all[i] = arguments[i];
+            recorder.tangents(std::span(all + count, count));
+            detail::give(recorder,
+                         detail::call_with(rule_, all, std::make_integer_sequence<int, static_cast<int>(2 * count)>()));
+          });
+    } else {
+      return Tensor();
+    }
   }
   // Parameters and buffers are operands too.
   template <class... T>

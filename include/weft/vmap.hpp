@@ -82,8 +82,10 @@ class Vmapped {
                   "vmap([&](const Tensor& x, const Tensor& y) { ... })(xs, ys)");
     if constexpr (std::is_invocable_v<const F&, const A&...>) {
       using Result = std::remove_cvref_t<std::invoke_result_t<const F&, const A&...>>;
-      constexpr bool flattens = (detail::Flattenable<Result> && ... && detail::Flattenable<A>);
-      static_assert(flattens,
+      constexpr bool returns = !std::is_void_v<Result>;
+      constexpr bool flattens = returns && (detail::Flattenable<Result> && ... && detail::Flattenable<A>);
+      static_assert(returns, "weft: vmap(f): f returns nothing: it returns the results of one example");
+      static_assert(!returns || flattens,
                     "weft: what vmap(f) takes and returns are tensors, or structs, tuples and containers of them; this "
                     "is or holds a type that has no meaning to Weft (a Generator is captured by reference)");
       if constexpr (flattens) {

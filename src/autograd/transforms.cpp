@@ -193,6 +193,10 @@ void LinearMap::jacobian(const LeafList& place, bool forward, const JacobianOpti
   const Type& by = forward ? s.types[0] : s.result_types[0];
   const std::vector<Type>& types = forward ? s.result_types : s.types;
   const std::vector<std::size_t>& places = forward ? s.places : s.positions;
+  for (const Leaf& leaf : place.leaves)
+    if (places.empty() && holds_tensor(leaf.kind) && leaf.tensor().defined())
+      fail(s.operation, loc, "what the function returns is ", to_string(type_of(leaf.tensor())),
+           ": only floating values have derivatives");
   std::vector<Type> wanted = types;
   for (Type& type : wanted) {
     const int rank = type.shape.rank() + by.shape.rank();
@@ -203,6 +207,7 @@ void LinearMap::jacobian(const LeafList& place, bool forward, const JacobianOpti
   }
   std::vector<Tensor> found;
   if (forward) found = s.at_basis(0, options.chunk_size, loc);
+  drop_tensors(place);
   for (std::size_t k = 0; k < types.size(); ++k) {
     Tensor rows = forward ? found[k] : s.at_basis(k, options.chunk_size, loc)[0];
     if (rows.defined() && forward) rows = movedim(rows, 0, 1);

@@ -45,6 +45,20 @@ Tensor run(const Stack& m, Tensor x, How how) {
   }
   return x;
 }
+// The same layers in the lists that a user has: of one class, by pointers, of several classes.
+template <class M>
+void check_sequential(const M& blocks, const Tensor& x) {
+  const auto plain = [&](const M& m) {
+    Tensor y = x;
+    for (int i = 0; i < 3; ++i) y = detail::run_blocks(m, i, i + 1, y);
+    return sum(square(y));
+  };
+  const M expected = grad(plain, blocks);
+  for (const int segments : {1, 2, 3, 7}) {
+    const M found = grad([&](const M& m) { return sum(square(checkpoint_sequential(m, segments, x))); }, blocks);
+    tree::for_each(expected, found, [](const Param& a, const Param& b) { CHECK(amax(abs(a - b)).item() < 1e-5); });
+  }
+}
 Tensor loss_of(const Stack& m, const Tensor& x, How how) { return mean(square(run(m, x, how))); }
 Tensor nested_plain(const Stack& m, Tensor x) {
   for (const Block& block : m.blocks) x = x + block(x) * sin(x);
@@ -67,6 +81,21 @@ double difference(const M& a, const M& b) {
 }
 
 }  // namespace
+
+TEST_CASE("checkpoint_sequential over vectors, pointers and a Sequential; layers that change") {
+  const Tensor x = normal({4, 3});
+  const nn::Linear first(3, 3);
+  check_sequential(std::vector{first, first, first}, x);
+  check_sequential(nn::Sequential(first, nn::ReLU(), nn::Linear(3, 2)), x);
+  nn::Sequential changing(first, nn::BatchNorm1d(3), nn::Linear(3, 2)), plain = changing;
+  checkpoint_sequential(changing, 2, x).eval();
+  plain(x).eval();
+  CHECK(allclose(get<1>(changing).running_mean, get<1>(plain).running_mean).item<bool>());
+  CHECK(get<1>(changing).num_batches_tracked->item() == 1);
+  std::vector<std::unique_ptr<nn::Linear>> pointers;
+  for (int i = 0; i < 3; ++i) pointers.push_back(std::make_unique<nn::Linear>(first));
+  CHECK(allclose(checkpoint_sequential(pointers, 2, x), first(first(first(x)))).item<bool>());
+}
 
 TEST_CASE("gradients of checkpointed blocks are those of the blocks: eagerly, compiled and in a split step") {
   seed(3);

@@ -469,6 +469,28 @@ TEST_CASE("integers on the way have no tangent") {
   check_close(jvp(ranks, x, y).tangent, y * from_list<double>({2, 0, 1}));
 }
 
+TEST_CASE("jacobians of integers are undefined, and refused where there is nothing else") {
+  const Tensor x = data({3}, 1);
+  const auto f = [](const Tensor& a) { return std::tuple{a * a, argmax(a), a > 0}; };
+  for (const auto& [slopes, at, above] : {jacfwd(f, x), jacrev(f, x)}) {
+    check_close(slopes, diag(x * 2));
+    CHECK(!at.defined());
+    CHECK(!above.defined());
+  }
+  const auto integers = [](const Tensor& a) { return argsort(a); };
+  CHECK(contains(message([&] { jacrev(integers, x); }), "[jacrev] what the function returns is i64[3]"));
+  CHECK(contains(message([&] { jacfwd(integers, x); }), "only floating values have derivatives"));
+}
+
+TEST_CASE("a tangent is converted to the type of the point: a tensor to a parameter, and back") {
+  const Param weight(data({3}, 1));
+  const Tensor along = data({3}, 2);
+  const auto f = [](const Tensor& a) { return sum(sin(a)); };
+  check_close(jvp(f, weight, along).tangent, sum(cos(weight) * along));
+  check_close(hvp(f, weight, along), -sin(weight) * along);
+  check_close(jvp(f, along, weight).tangent, sum(cos(along) * weight));
+}
+
 TEST_CASE("the exponential of a matrix in every order of both modes") {
   const Tensor a = data({2, 3, 3}, 4) * from_list<double>({1, 4}, {2, 1, 1}), t = data({2, 3, 3}, 5);
   const auto f = [](const Tensor& x) { return sum(linalg::matrix_exp(x) * cos(reshape(arange(9), {3, 3}))); };
