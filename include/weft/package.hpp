@@ -8,6 +8,8 @@
 // call. Invariant: every call is held against what the package holds, as a compiled function's guards are, and one that
 // does not fit is an Error that says what came and what the package holds.
 #pragma once
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,14 +23,28 @@ struct PackageLeaf;
 }
 class Package;
 
-// The name of a function in a package, and the line that gives it.
+// How a function is packaged.
+struct EntryOptions {
+  // What is bound to the function is in the file: its tensors as weights, which are mapped and not copied where the
+  // package is loaded, and the rest as it is now. No call passes it: compile(f, bind(model)) becomes a function of f's
+  // other parameters.
+  bool weights = false;
+};
+
+// The name of a function in a package, how it is packaged, and the line that says so: "forward", or
+// {"forward", {.weights = true}}.
 struct EntryName {
   // A literal or a std::string, whose text lives until the call ends.
   template <class T>
   requires std::convertible_to<const T&, std::string_view> EntryName(const T& name, Loc line = Loc::current())
       : text(name), loc(line) {}
-  std::string_view text;  // the name
-  Loc loc;                // the line, for messages
+  template <class T>
+  requires std::convertible_to<const T&, std::string_view> EntryName(const T& name, const EntryOptions& how,
+                                                                     Loc line = Loc::current())
+      : text(name), options(how), loc(line) {}
+  std::string_view text;      // the name
+  EntryOptions options = {};  // how
+  Loc loc;                    // the line, for messages
 };
 
 namespace detail {
@@ -69,11 +85,12 @@ void list_types(TypeLines& to) {
     }(child_types<T>());
   }
 }
+// Without the first parameters, `bound` of them.
 template <class R, class... P>
-TypeLines types_of_call() {
+TypeLines types_of_call(int bound = 0) {
   TypeLines lines;
-  int position = 0;
-  ((lines.argument(position++), list_types<Value<P>>(lines)), ...);
+  int position = -bound;
+  ((position >= 0 ? (lines.argument(position), list_types<Value<P>>(lines)) : void(), ++position), ...);
   lines.result();
   if constexpr (!std::is_void_v<R>) list_types<R>(lines);
   return lines;
@@ -137,17 +154,20 @@ using MakeResult = std::shared_ptr<void> (*)(ResultReader& from);
 
 struct PackageState;
 struct PackageDraft;
+struct EntryWeights;
 // Adds the innermost call of this thread, whose result is there too.
 void add_call(PackageDraft& to, EntryName name, const FunctionHandle& function, const CallSignature& signature,
-              TypeLines types);
+              TypeLines types, int bound);
+// `weights`: those that its plans read; null where they read none.
 FunctionHandle package_function(const std::shared_ptr<const PackageState>& package, const std::string& name,
                                 const CallSignature& signature, const TypeLines& types, const Access* accesses,
-                                MakeResult make, Loc loc);
+                                MakeResult make, std::shared_ptr<const EntryWeights>& weights, Loc loc);
 // Finds what the package holds for the call's arguments. Throws Error where it holds nothing.
-void begin_package_call(Call& call, const Function& function, Loc loc);
+void begin_package_call(Call& call, const Function& function, const EntryWeights* weights, Loc loc);
 
+// `bound`: how many of the first arguments are bound to the function.
 template <class R, class... P, class F>
-void add_to_package(PackageDraft& to, EntryName name, const FunctionHandle& function, const F& f,
+void add_to_package(PackageDraft& to, EntryName name, int bound, const FunctionHandle& function, const F& f,
                     std::remove_reference_t<P>&... argument) {
   auto body = [&](Tracer& tracer) { trace_body<R, P...>(f, tracer, TracedArgument<P>(argument)...); };
   TraceBody erased = [](void* context, Tracer& tracer) { (*static_cast<decltype(body)*>(context))(tracer); };
@@ -156,7 +176,10 @@ void add_to_package(PackageDraft& to, EntryName name, const FunctionHandle& func
   (call.argument(argument, access<P>), ...);
   const void* prototype = call.prepare();
   call.make_kernels();
-  const auto add = [&] { add_call(to, name, function, SignatureOfCall<R, P...>::value, types_of_call<R, P...>()); };
+  const auto add = [&] {
+    add_call(to, name, function, SignatureOfCall<R, P...>::value,
+             types_of_call<R, P...>(name.options.weights ? bound : 0), bound);
+  };
   if constexpr (std::is_void_v<R>) {
     add();
   } else {
@@ -182,7 +205,7 @@ class PackageFunction<R(P...)> {
   R operator()(P... argument, Loc loc = Loc::current()) const {
     detail::Call call(function_.get(), detail::SignatureOfCall<R, P...>::value, nullptr, nullptr, loc);
     (call.argument(argument, detail::access<P>), ...);
-    detail::begin_package_call(call, *function_.get(), loc);
+    detail::begin_package_call(call, *function_.get(), weights_.get(), loc);
     if constexpr (std::is_void_v<R>) {
       call.run();
     } else {
@@ -195,9 +218,11 @@ class PackageFunction<R(P...)> {
 
  private:
   friend class Package;
-  explicit PackageFunction(detail::FunctionHandle function) : function_(std::move(function)) {}
-  static detail::FunctionHandle find(const std::shared_ptr<const detail::PackageState>& package,
-                                     const std::string& name, Loc loc) {
+  using EntryWeights = std::shared_ptr<const detail::EntryWeights>;
+  PackageFunction(detail::FunctionHandle function, EntryWeights weights)
+      : function_(std::move(function)), weights_(std::move(weights)) {}
+  static PackageFunction find(const std::shared_ptr<const detail::PackageState>& package, const std::string& name,
+                              Loc loc) {
     constexpr Access accesses[] = {detail::access<P>..., Access::input};
     detail::MakeResult make = nullptr;
     if constexpr (!std::is_void_v<R>)
@@ -206,11 +231,15 @@ class PackageFunction<R(P...)> {
         detail::restore(*made, from);
         return made;
       };
-    return detail::package_function(package, name, detail::SignatureOfCall<R, P...>::value,
-                                    detail::types_of_call<R, P...>(), accesses, make, loc);
+    EntryWeights weights;
+    detail::FunctionHandle function =
+        detail::package_function(package, name, detail::SignatureOfCall<R, P...>::value,
+                                 detail::types_of_call<R, P...>(), accesses, make, weights, loc);
+    return {std::move(function), std::move(weights)};
   }
   using Access = detail::Access;
   detail::FunctionHandle function_;
+  EntryWeights weights_;
 };
 
 // What load_package() has read. Copies share it; functions that it gave stay when it goes.
@@ -221,23 +250,41 @@ class Package {
   // or its types are others: the message says what both are.
   template <class Signature>
   PackageFunction<Signature> function(const std::string& name, Loc loc = Loc::current()) const {
-    using Function = PackageFunction<Signature>;
-    return Function(Function::find(state_, name, loc));
+    return PackageFunction<Signature>::find(state_, name, loc);
   }
   std::vector<std::string> names() const;  // of its functions, in the order in which they were added
   // For people: a paragraph for each kind of arguments that each function was compiled for.
   std::string describe() const;
+  std::vector<std::string> weights() const;  // the names of the tensors that the file holds: "in.weight"
+  // From now on these are the tensors of these names, in all functions of this package and of its copies; calls that
+  // other threads are in end with those that they began with. The file stays. All of them or none: throws Error where
+  // the package has no weight of a name, or it has another dtype or other sizes.
+  void update_constants(const std::map<std::string, Tensor>& values, Loc loc = Loc::current());
+  // The same of one.
+  void update_constants(const std::string& name, const Tensor& value, Loc loc = Loc::current()) {
+    update_constants(std::map<std::string, Tensor>{{name, value}}, loc);
+  }
 
  private:
-  friend Package load_package(const std::string& path, Loc loc);
-  explicit Package(std::shared_ptr<const detail::PackageState> state) : state_(std::move(state)) {}
-  std::shared_ptr<const detail::PackageState> state_;
+  friend Package load_package(const std::string& path, const struct LoadOptions& options, Loc loc);
+  explicit Package(std::shared_ptr<detail::PackageState> state) : state_(std::move(state)) {}
+  std::shared_ptr<detail::PackageState> state_;
+};
+
+// How a package is read.
+struct LoadOptions {
+  // Gives the bytes of the package instead of the file's own: of one that is encrypted, or lies in an archive. What it
+  // throws is thrown by load_package. They are kept in memory as long as the package has weights.
+  std::function<std::string(const std::string& path)> reader = {};
+  // Reads all weights and holds them against their digests: else those that are damaged are taken as they are.
+  bool check_weights = false;
 };
 
 // Reads a package, and makes all that it holds ready to run. Nothing is traced or compiled, then or later. Throws Error
 // where the file can't be read or is damaged, was made by another version of Weft or for another processor, or needs a
 // library that is not here.
-Package load_package(const std::string& path, Loc loc = Loc::current());
+Package load_package(const std::string& path, const LoadOptions& options, Loc loc = Loc::current());
+inline Package load_package(const std::string& path, Loc loc = Loc::current()) { return load_package(path, {}, loc); }
 
 // Several functions, or one for several kinds of arguments, for one file. Copies share what was added.
 class PackageWriter {
@@ -246,13 +293,14 @@ class PackageWriter {
   // Adds f under this name, compiled for these arguments, without running it. Added again under its name for other
   // arguments, it serves both: sizes may vary as f's CompileOptions and mark_dynamic say. Throws as a call of f does,
   // and Error where the package has another function of this name, or f needs the program's own code when it runs: it
-  // calls the host, or reads values.
+  // calls the host, or reads values. With EntryOptions::weights also where it changes what is bound to it.
   template <class F, class R, class... T, class... First, class... P, class... A>
   void add(EntryName name, const Compiled<F, R, Bound<T...>, detail::TypeList<First...>, detail::TypeList<P...>>& f,
            A&&... argument) {
     f.bound().apply([&](T&... bound) {
       [&](P... given) {
-        detail::add_to_package<R, First..., P...>(*draft_, name, f.function(), f.plain(), bound..., given...);
+        detail::add_to_package<R, First..., P...>(*draft_, name, sizeof...(First), f.function(), f.plain(), bound...,
+                                                  given...);
       }(std::forward<A>(argument)...);
     });
   }
@@ -261,7 +309,8 @@ class PackageWriter {
   void add(EntryName name, const Compiled<F, void, Bound<T...>, void, void>& f, A&&... argument) {
     using R = std::remove_cvref_t<decltype(std::declval<F&>()(std::declval<T&>()..., std::declval<Plain<A>>()...))>;
     f.bound().apply([&](T&... bound) {
-      detail::add_to_package<R, T&..., Plain<A>...>(*draft_, name, f.function(), f.plain(), bound..., argument...);
+      detail::add_to_package<R, T&..., Plain<A>...>(*draft_, name, sizeof...(T), f.function(), f.plain(), bound...,
+                                                    argument...);
     });
   }
   // Writes the file. It appears at once or not at all: where the disk is full, a file of the name stays as it was.

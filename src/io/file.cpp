@@ -72,8 +72,14 @@ std::shared_ptr<const MappedFile> MappedFile::open(const char* operation, const 
   if (data == MAP_FAILED) fail_with_reason(operation, loc, errno, path, " can't be mapped");
   return std::shared_ptr<const MappedFile>(new MappedFile(static_cast<const std::uint8_t*>(data), size));
 }
+std::shared_ptr<const MappedFile> MappedFile::of(std::string bytes) {
+  const std::shared_ptr<MappedFile> made(new MappedFile(nullptr, bytes.size()));
+  made->held_ = std::move(bytes);
+  made->data_ = reinterpret_cast<const std::uint8_t*>(made->held_.data());
+  return made;
+}
 MappedFile::~MappedFile() {
-  if (data_) munmap(const_cast<std::uint8_t*>(data_), size_);
+  if (data_ && held_.empty()) munmap(const_cast<std::uint8_t*>(data_), size_);
 }
 
 Tensor tensor_over(const std::shared_ptr<const MappedFile>& file, const std::uint8_t* bytes, const Type& type,

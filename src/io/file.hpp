@@ -16,6 +16,8 @@ class MappedFile {
  public:
   // Throws Error that names the operation and the path.
   static std::shared_ptr<const MappedFile> open(const char* operation, const char* path, Loc loc);
+  // Bytes that somebody else has read.
+  static std::shared_ptr<const MappedFile> of(std::string bytes);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   std::span<const std::uint8_t> bytes() const { return {data_, size_}; }
@@ -24,6 +26,7 @@ class MappedFile {
   MappedFile(const std::uint8_t* data, std::size_t size) : data_(data), size_(size) {}
   const std::uint8_t* data_;
   std::size_t size_;
+  std::string held_;  // what was not mapped
 };
 
 // A tensor over bytes of a mapped file, which hold the elements of `type`, a host's, in row-major order. They are

@@ -2,7 +2,10 @@
 // file: a call finds one by its guards and runs the plan, as any call does (trace/call.cpp), and is refused where it
 // finds none.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <mutex>
+#include <set>
 
 #include "base/fail.hpp"
 #include "io/file.hpp"
@@ -17,9 +20,18 @@ namespace weft {
 
 namespace detail {
 
+// The weights that an entry's plans read.
+struct EntryWeights {
+  std::vector<std::size_t> numbers;  // of the file's, ascending
+  std::atomic<std::shared_ptr<const std::vector<Tensor>>> now;
+};
+
 struct PackageState {
-  std::string name;  // of the file, without its folders
+  std::string name;                             // of the file, without its folders
+  std::shared_ptr<const io::MappedFile> bytes;  // where the weights lie
   runtime::PackageFile file;
+  std::vector<std::shared_ptr<EntryWeights>> weights;  // by entry
+  std::mutex updating;
   std::vector<std::vector<std::shared_ptr<const Executable>>> executables;  // by entry: of each specialization
 };
 
@@ -87,6 +99,7 @@ Guards guards_of(const runtime::PackageSpecialization& from) {
 
 // What a package holds, as a call finds it. Memory of what the program takes by const reference holds no result.
 std::shared_ptr<Specialization> specialization_of(const runtime::PackageSpecialization& from,
+                                                  const EntryWeights& weights,
                                                   std::shared_ptr<const Executable> executable,
                                                   const Access* accesses) {
   auto made = std::make_shared<Specialization>(new_id());
@@ -95,7 +108,12 @@ std::shared_ptr<Specialization> specialization_of(const runtime::PackageSpeciali
   Segment& segment = made->segments.emplace_back();
   made->root.segment = &segment;
   TraceResult& traced = segment.traced;
-  traced.inputs = from.inputs;
+  for (const std::uint32_t input : from.inputs) {
+    const auto number = std::ranges::find(weights.numbers, runtime::PackageSpecialization::weight_index(input));
+    traced.inputs.push_back(runtime::PackageSpecialization::is_weight(input)
+                                ? kept_leaf(static_cast<std::size_t>(number - weights.numbers.begin()))
+                                : input);
+  }
   for (const runtime::PackageSource& each : from.results) traced.results.push_back(source_of(each));
   for (const runtime::PackageState& each : from.states) traced.states.push_back({each.leaf, source_of(each.source)});
   for (const runtime::PackageNumbers& each : from.numbers) traced.numbers.push_back({each.leaf, each.bytes});
@@ -255,7 +273,7 @@ std::size_t ResultReader::length(std::size_t packed) {
 
 FunctionHandle package_function(const std::shared_ptr<const PackageState>& package, const std::string& name,
                                 const CallSignature& signature, const TypeLines& types, const Access* accesses,
-                                MakeResult make, Loc loc) {
+                                MakeResult make, std::shared_ptr<const EntryWeights>& weights, Loc loc) {
   const std::string whole = concat_text(name, " of ", package->name);
   const auto& entries = package->file.entries;
   const auto entry = std::ranges::find(entries, name, &runtime::PackageEntry::name);
@@ -280,6 +298,8 @@ FunctionHandle package_function(const std::shared_ptr<const PackageState>& packa
   Function& function = *handle.get();
   function.name = whole;
   function.refuse = [package, &entry = *entry](const CallContext& call) { refuse_call(entry, call); };
+  const std::shared_ptr<EntryWeights>& own = package->weights[static_cast<std::size_t>(entry - entries.begin())];
+  if (!own->numbers.empty()) weights = own;
   const auto& executables = package->executables[static_cast<std::size_t>(entry - entries.begin())];
   for (std::size_t i = 0; i < entry->specializations.size(); ++i) {
     const runtime::PackageSpecialization& each = entry->specializations[i];
@@ -287,7 +307,7 @@ FunctionHandle package_function(const std::shared_ptr<const PackageState>& packa
       fail("load_package", loc, whole, " is damaged: its arguments are not of its types");
     for (const runtime::PackageState& state : each.states) require_written(each.arguments[state.leaf]);
     for (const runtime::PackageNumbers& numbers : each.numbers) require_written(each.arguments[numbers.leaf]);
-    auto made = specialization_of(each, executables[i], accesses);
+    auto made = specialization_of(each, *own, executables[i], accesses);
     try {
       ResultReader from(each.result.data(), each.result.data() + each.result.size());
       if (make) made->segments.front().traced.prototype = make(from);
@@ -300,12 +320,15 @@ FunctionHandle package_function(const std::shared_ptr<const PackageState>& packa
   return handle;
 }
 
-void begin_package_call(Call& call, const Function& function, Loc loc) {
+void begin_package_call(Call& call, const Function& function, const EntryWeights* weights, Loc loc) {
   if (recorder().trace())
     fail(title(function), loc,
          "is called inside a compiled function, whose trace can't see into a package: call it "
          "outside of it");
   if (!call.begin()) refuse_derivative(function, loc);
+  if (!weights) return;
+  const std::shared_ptr<const std::vector<Tensor>> now = weights->now.load(std::memory_order_acquire);
+  innermost_scratch().kept.assign(now->begin(), now->end());
 }
 
 }  // namespace detail
@@ -317,8 +340,48 @@ std::vector<std::string> Package::names() const {
 }
 std::string Package::describe() const { return to_text(state_->file); }
 
-Package load_package(const std::string& path, Loc loc) {
-  const std::shared_ptr<const io::MappedFile> file = io::MappedFile::open("load_package", path.c_str(), loc);
+std::vector<std::string> Package::weights() const {
+  std::vector<std::string> names;
+  for (const runtime::PackageWeight& weight : state_->file.weights) names.push_back(weight.name);
+  return names;
+}
+
+void Package::update_constants(const std::map<std::string, Tensor>& values, Loc loc) {
+  if (recorder().trace())
+    fail("update_constants", loc, "is called inside a compiled function, whose tensors have no values yet");
+  const std::vector<runtime::PackageWeight>& weights = state_->file.weights;
+  std::map<std::size_t, Tensor> given;  // by number
+  for (const auto& [name, value] : values) {
+    const auto found = std::ranges::find(weights, name, &runtime::PackageWeight::name);
+    if (found == weights.end()) fail("update_constants", loc, state_->name, " holds no weight \"", name, "\"");
+    const auto text = [](DType dtype, const std::vector<std::int64_t>& sizes) {
+      std::string all = concat_text(info(dtype).name, "[");
+      for (std::size_t i = 0; i < sizes.size(); ++i) all += (i ? "," : "") + std::to_string(sizes[i]);
+      return all + "]";
+    };
+    std::vector<std::int64_t> sizes;
+    if (value.defined())
+      for (const Dim size : type_of(value).shape) sizes.push_back(size.constant());
+    if (!value.defined() || type_of(value).dtype != found->dtype || sizes != found->sizes)
+      fail("update_constants", loc, name, " is ", value.defined() ? text(type_of(value).dtype, sizes) : "undefined",
+           ", ", state_->name, " holds ", text(found->dtype, found->sizes));
+    const Tensor here = to(value, Device::cpu(), loc);
+    here.eval(loc);
+    given[static_cast<std::size_t>(found - weights.begin())] = here;
+  }
+  const std::lock_guard lock(state_->updating);
+  for (const std::shared_ptr<detail::EntryWeights>& entry : state_->weights) {
+    auto next = std::make_shared<std::vector<Tensor>>(*entry->now.load(std::memory_order_acquire));
+    for (std::size_t i = 0; i < next->size(); ++i)
+      if (const auto found = given.find(entry->numbers[i]); found != given.end()) (*next)[i] = found->second;
+    entry->now.store(std::move(next), std::memory_order_release);
+  }
+}
+
+Package load_package(const std::string& path, const LoadOptions& options, Loc loc) {
+  const std::shared_ptr<const io::MappedFile> file = options.reader
+                                                         ? io::MappedFile::of(options.reader(path))
+                                                         : io::MappedFile::open("load_package", path.c_str(), loc);
   auto state = std::make_shared<detail::PackageState>();
   state->name = path.substr(path.rfind('/') + 1);
   try {
@@ -328,7 +391,27 @@ Package load_package(const std::string& path, Loc loc) {
   } catch (const runtime::PackageRefusal& refusal) {
     fail("load_package", loc, path, " ", refusal.why);
   }
+  if (options.check_weights)
+    if (const std::string name = damaged_weight(state->file); !name.empty())
+      fail("load_package", loc, path, " is damaged: the bytes of ", name, " are not those that were written");
+  std::vector<Tensor> weights;
+  for (const runtime::PackageWeight& weight : state->file.weights) {
+    Type type{weight.dtype};
+    for (const std::int64_t size : weight.sizes) type.shape.push_back(size);
+    weights.push_back(io::tensor_over(file, reinterpret_cast<const std::uint8_t*>(weight.bytes.data()), type, loc));
+  }
+  if (!weights.empty()) state->bytes = file;
   for (runtime::PackageEntry& entry : state->file.entries) {
+    const auto own = state->weights.emplace_back(std::make_shared<detail::EntryWeights>());
+    std::set<std::size_t> numbers;
+    for (const runtime::PackageSpecialization& each : entry.specializations)
+      for (const std::uint32_t input : each.inputs)
+        if (runtime::PackageSpecialization::is_weight(input))
+          numbers.insert(runtime::PackageSpecialization::weight_index(input));
+    own->numbers.assign(numbers.begin(), numbers.end());
+    auto values = std::make_shared<std::vector<Tensor>>();
+    for (const std::size_t number : numbers) values->push_back(weights[number]);
+    own->now.store(std::move(values));
     auto& list = state->executables.emplace_back();
     for (runtime::PackageSpecialization& each : entry.specializations) {
       auto executable = std::make_shared<Executable>();

@@ -4,6 +4,7 @@
 
 #include "base/fail.hpp"
 #include "io/file.hpp"
+#include "io/safetensors.hpp"
 #include "package/leaves.hpp"
 #include "runtime/cache.hpp"
 #include "runtime/cache_file.hpp"
@@ -19,6 +20,8 @@ namespace detail {
 struct PackageDraft {
   runtime::PackageFile file;
   std::vector<FunctionHandle> functions;  // by entry: what it was made from
+  std::vector<bool> holds;                // by entry: whether it holds what is bound to it
+  std::vector<Tensor> weights;            // of file.weights
 };
 
 namespace {
@@ -63,6 +66,96 @@ runtime::PackageSource source_of(const Source& source) {
     case Source::Kind::undefined: break;
   }
   return {};
+}
+
+// The name of a leaf where the first `bound` arguments are not passed: `argument 1 (x)` becomes `argument 0 (x)`.
+std::string passed_name(const Leaf& leaf, const std::string& name, int bound) {
+  const std::string whole = concat_text("argument ", leaf.argument);
+  return concat_text("argument ", leaf.argument - bound) + name.substr(whole.size());
+}
+// `argument 0 (in.weight)` becomes `in.weight`.
+std::string weight_name(const std::string& name) {
+  const std::size_t path = name.find(" (");
+  return path == std::string::npos ? name : name.substr(path + 2, name.size() - path - 3);
+}
+
+// The number of the file's weight that is this tensor.
+std::size_t add_weight(EntryName name, PackageDraft& to, const Tensor& value, const std::string& leaf) {
+  const auto known = std::ranges::find_if(to.weights, [&](const Tensor& each) { return each.same(value); });
+  if (known != to.weights.end()) return static_cast<std::size_t>(known - to.weights.begin());
+  const auto taken = [&](const std::string& text) {
+    return std::ranges::find(to.file.weights, text, &runtime::PackageWeight::name) != to.file.weights.end();
+  };
+  std::string text = weight_name(leaf);
+  if (taken(text)) text = concat_text(name.text, ".", text);
+  if (taken(text)) text = concat_text(name.text, ".", leaf);
+  for (int more = 2; taken(text); ++more) text = concat_text(name.text, ".", leaf, " ", more);
+  runtime::PackageWeight weight{.name = text, .dtype = type_of(value).dtype, .sizes = {}};
+  for (const Dim size : type_of(value).shape) weight.sizes.push_back(size.constant());
+  to.file.weights.push_back(std::move(weight));
+  to.weights.push_back(value);
+  return to.weights.size() - 1;
+}
+
+// What the file holds of the first arguments is taken out of them: the plan's inputs that are tensors of theirs are
+// weights then.
+void hold_bound(EntryName name, PackageDraft& draft, const Scratch& scratch, int bound,
+                runtime::PackageSpecialization& to) {
+  const auto& leaves = scratch.arguments.leaves;
+  std::uint32_t count = 0;
+  while (count < leaves.size() && leaves[count].argument < bound) ++count;
+  const auto refuse_bound = [&](std::uint32_t leaf, const char* does) {
+    if (leaf < count)
+      refuse(name, concat_text(does, " ", weight_name(to.arguments[leaf].name),
+                               ", which is bound to it: a package holds what is bound as it is"));
+  };
+  const auto moved = [&](std::uint32_t& leaf) { leaf -= count; };
+  for (runtime::PackageState& state : to.states) refuse_bound(state.leaf, "changes");
+  for (runtime::PackageNumbers& numbers : to.numbers) refuse_bound(numbers.leaf, "changes");
+  const auto move_source = [&](runtime::PackageSource& source) {
+    if (source.kind != runtime::PackageSource::Kind::argument) return;
+    refuse_bound(source.index, "gives back");
+    moved(source.index);
+  };
+  for (runtime::PackageSource& source : to.results) move_source(source);
+  for (runtime::PackageState& state : to.states) moved(state.leaf), move_source(state.source);
+  for (runtime::PackageNumbers& numbers : to.numbers) moved(numbers.leaf);
+  move_source(to.generator);
+  for (runtime::PackageOutput& output : to.outputs) {
+    if (output.donor == runtime::PackageOutput::no_leaf) continue;
+    if (output.donor < count)
+      output.donor = runtime::PackageOutput::no_leaf;
+    else
+      moved(output.donor);
+  }
+  for (std::uint32_t& input : to.inputs) {
+    if (input == runtime::PackageSpecialization::generator_state) continue;
+    if (input >= count) {
+      moved(input);
+      continue;
+    }
+    for (const Dim size : to.arguments[input].sizes)
+      if (!size.is_constant())
+        refuse(name, concat_text("has a size of ", weight_name(to.arguments[input].name),
+                                 " that may vary, which is bound to it: leave out CompileOptions::dynamic, and mark "
+                                 "the sizes of other arguments by mark_dynamic"));
+    input = runtime::PackageSpecialization::weight(
+        add_weight(name, draft, leaves[input].tensor(), to.arguments[input].name));
+  }
+  to.arguments.erase(to.arguments.begin(), to.arguments.begin() + count);
+  for (std::size_t i = 0; i < to.arguments.size(); ++i) {
+    to.arguments[i].name = passed_name(leaves[count + i], to.arguments[i].name, bound);
+    to.arguments[i].argument = static_cast<std::uint16_t>(to.arguments[i].argument - bound);
+  }
+  const auto is_passed = [&](std::size_t symbol) {
+    return std::ranges::any_of(to.arguments, [&](const runtime::PackageLeaf& leaf) {
+      return std::ranges::any_of(leaf.sizes, [&](Dim size) {
+        return !size.is_constant() && static_cast<std::size_t>(size.node()->number) == symbol;
+      });
+    });
+  };
+  for (std::size_t symbol = 0; symbol < to.symbols.size(); ++symbol)
+    if (!is_passed(symbol)) refuse(name, "has a size that may vary of what is bound to it alone");
 }
 
 std::vector<runtime::PackageLeaf> held_leaves(EntryName name, const LeafList& list,
@@ -144,10 +237,12 @@ bool same_guards(const runtime::PackageSpecialization& a, const runtime::Package
 }  // namespace
 
 void add_call(PackageDraft& to, EntryName name, const FunctionHandle& handle, const CallSignature& signature,
-              TypeLines types) {
+              TypeLines types, int bound) {
   const Function& function = *handle.get();
   const Scratch& scratch = innermost_scratch();
   if (name.text.empty()) fail("package", name.loc, "the name of the function is empty");
+  const bool holds = name.options.weights;
+  if (holds && bound == 0) refuse(name, "has nothing bound to it: compile(f, bind(model)) has");
   const Specialization* const made = function.find(scratch.words);
   const Segment& segment = segment_of(name, function, made);
   runtime::PackageFile& file = to.file;
@@ -158,13 +253,17 @@ void add_call(PackageDraft& to, EntryName name, const FunctionHandle& handle, co
                              first_difference(entry->types, types.lines, "it", "this one")));
   if (!is_new && to.functions[static_cast<std::size_t>(entry - file.entries.begin())].get() != &function)
     refuse(name, "is in the package already, as another compiled function");
+  if (!is_new && to.holds[static_cast<std::size_t>(entry - file.entries.begin())] != holds)
+    refuse(name, holds ? "is in the package already, without weights" : "is in the package already, with weights");
   runtime::PackageSpecialization all = record(name, *made, segment, signature, scratch);
+  if (holds) hold_bound(name, to, scratch, bound, all);
   runtime::FieldWriter trial;
   write_plan(trial, all.plan);
   if (!trial.refusal().empty()) refuse(name, "can't be packaged: " + trial.refusal());
   if (is_new) {
     entry = file.entries.insert(file.entries.end(), {std::string(name.text), std::move(types.lines), {}});
     to.functions.push_back(handle);
+    to.holds.push_back(holds);
   }
   for (const runtime::PackageSpecialization& each : entry->specializations)
     if (same_guards(each, all)) return;
@@ -177,11 +276,38 @@ void add_call(PackageDraft& to, EntryName name, const FunctionHandle& handle, co
 PackageWriter::PackageWriter() : draft_(std::make_shared<detail::PackageDraft>()) {}
 
 void PackageWriter::write(const std::string& path, Loc loc) const {
+  runtime::PackageFile all = draft_->file;
+  // A safetensors file has no holes: what takes whole lines of the cache comes first, and then the larger elements.
+  std::vector<io::HostElements> elements;
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < all.weights.size(); ++i) {
+    elements.emplace_back(draft_->weights[i], loc);
+    order.push_back(i);
+  }
+  const auto text_of = [&](std::size_t i) {
+    const std::span<const std::uint8_t> bytes = elements[i].bytes();
+    return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  std::ranges::stable_sort(order, std::greater{}, [&](std::size_t i) {
+    const std::size_t element = storage_bytes(all.weights[i].dtype, 1);
+    return text_of(i).size() % 64 == 0 ? std::size_t{64} : element;
+  });
+  std::vector<io::SafetensorsTensor> tensors;
+  std::uint64_t at = 0;
+  for (const std::size_t i : order) {
+    runtime::PackageWeight& weight = all.weights[i];
+    weight.offset = at;
+    weight.digest = digest(text_of(i));
+    at += text_of(i).size();
+    tensors.push_back({weight.name, type_of(draft_->weights[i])});
+  }
+  if (!tensors.empty()) all.weights_header = io::write_safetensors_header(tensors, {});
   std::string refusal;
-  const std::string bytes = runtime::write_package(draft_->file, refusal);
+  const std::string bytes = runtime::write_package(all, refusal);
   if (!refusal.empty()) fail("package", loc, path, " can't be written: ", refusal);
   io::NewFile file("package", path.c_str(), loc);
   file.write(bytes);
+  for (const std::size_t i : order) file.write(text_of(i));
   file.finish();
 }
 

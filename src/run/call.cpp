@@ -135,7 +135,10 @@ class Call {
     for (const PackageOutput& output : held.outputs) size_output(output);
     check_written();
     auto& [tensors, symbols, outputs, inputs, memory, given, copies, before, exported, extents] = scratch_;
-    for (const std::uint32_t leaf : held.inputs) inputs.push_back(pointer_to(leaf));
+    for (const std::uint32_t input : held.inputs)
+      inputs.push_back(runtime::PackageSpecialization::is_weight(input)
+                           ? weight(runtime::PackageSpecialization::weight_index(input))
+                           : pointer_to(input));
     for (const PackageSource& source : kind_->given) given.push_back(allocate_bytes(size_of(source)));
     for (std::size_t i = 0; i < outputs.size(); ++i) memory.push_back(memory_of_output(i));
     for (std::size_t i = 0; i < given.size(); ++i) {
@@ -353,6 +356,10 @@ class Call {
     void* const copy = room_of(tensor.bytes());
     copy_argument(copy, leaf);
     return copy;
+  }
+  // Steps only read it.
+  void* weight(std::size_t number) const {
+    return const_cast<char*>(function_.package->file.weights[number].bytes.data());
   }
   void* room_of(std::size_t bytes) {
     scratch_.copies.push_back(allocate_bytes(bytes));

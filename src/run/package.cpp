@@ -44,14 +44,16 @@ std::shared_ptr<const runtime::Preparable> read_linked_step(const std::string& n
   return nullptr;
 }
 
-weft_package* open(const char* function, std::string name, const char* path, std::string_view bytes) {
+weft_package* open(const char* function, std::string name, const char* path, std::string bytes) {
   auto state = std::make_shared<PackageState>();
   state->name = std::move(name);
+  state->bytes = std::move(bytes);
   try {
-    state->file = runtime::read_package(bytes, read_linked_step);
+    state->file = runtime::read_package(state->bytes, read_linked_step);
   } catch (const runtime::PackageRefusal& refusal) {
     refuse(WEFT_BAD_PACKAGE, "[", function, "] ", path, " ", refusal.why);
   }
+  if (state->file.weights.empty()) state->bytes = {};
   state->text = to_text(state->file);
   state->origin = origin_text(state->file);
   for (const runtime::PackageEntry& entry : state->file.entries) state->names.push_back(entry.name.c_str());
@@ -217,7 +219,7 @@ weft_status weft_package_open_bytes(const void* bytes, size_t size, const char* 
     *require("weft_package_open_bytes", "package", package) = nullptr;
     require("weft_package_open_bytes", "bytes", bytes);
     require("weft_package_open_bytes", "name", name);
-    *package = open("weft_package_open_bytes", name, name, {static_cast<const char*>(bytes), size});
+    *package = open("weft_package_open_bytes", name, name, std::string(static_cast<const char*>(bytes), size));
   });
 }
 

@@ -10,7 +10,8 @@
 namespace weft::run {
 
 struct PackageState {
-  std::string name;  // of the file, without its folders
+  std::string name;   // of the file, without its folders
+  std::string bytes;  // in which its weights lie; empty: it has none
   runtime::PackageFile file;
   std::string text, origin;
   std::vector<const char*> names;

@@ -1,6 +1,7 @@
 #include "runtime/package_file.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/fail.hpp"
 #include "base/member_count.hpp"
@@ -13,12 +14,24 @@ namespace weft::runtime {
 
 namespace {
 
-// The file: magic, the format's number and a line's end; fields; the digest of all before it.
+// The file: magic, the format's number, a line's end and a byte; the table of its sections, and the digest of all
+// before it; the sections, in the table's order, with zeros between them. First the plans, then each library, then the
+// weights, if there are any: a whole safetensors file, of whose header the section's digest is.
 constexpr std::string_view magic = "weft package ";
 // Raise it where what is written changes, or means something else: a field here, in a plan or in a step
 // (tests/runtime/stored_fields).
-constexpr std::string_view format = "2\n";
-constexpr std::size_t digest_size = 2 * sizeof(std::uint64_t);
+constexpr std::string_view format = "3\n";
+constexpr std::size_t table_begin = 16;
+struct Section {
+  enum class Kind : std::uint64_t { plans, code, weights } kind = Kind::plans;
+  std::uint64_t offset = 0, size = 0;
+  Digest digest = {};
+  static auto fields(auto& self) {
+    return std::tie(self.kind, self.offset, self.size, self.digest.low, self.digest.high);
+  }
+};
+constexpr std::uint64_t alignment_of(Section::Kind kind) { return kind == Section::Kind::weights ? 4096 : 64; }
+constexpr std::uint64_t most_bytes = std::uint64_t{1} << 48;
 
 static_assert(lists_all<PackageSymbol> && lists_all<PackageCondition> && lists_all<PackageSource> &&
                   lists_all<PackageState> && lists_all<PackageNumbers>,
@@ -26,7 +39,8 @@ static_assert(lists_all<PackageSymbol> && lists_all<PackageCondition> && lists_a
 // A device is two fields, a digest too; plans are written apart.
 static_assert(member_count<PackageLeaf> == 12 && member_count<PackageOutput> == 5 &&
                   member_count<PackageLibrary> == 4 && member_count<PackageSpecialization> == 12 &&
-                  member_count<PackageEntry> == 3 && member_count<PackageFile> == 5,
+                  member_count<PackageEntry> == 3 && member_count<PackageFile> == 7 &&
+                  member_count<PackageWeight> == 6 && member_count<Section> == 4,
               "a member was added: list it, then count it here");
 
 #if defined(__x86_64__)
@@ -88,7 +102,7 @@ void check_sizes(const std::vector<Dim>& sizes, std::size_t symbols) {
   }
 }
 
-void check(const PackageSpecialization& all, std::size_t libraries) {
+void check(const PackageSpecialization& all, std::size_t libraries, std::size_t weights) {
   const std::size_t symbols = all.symbols.size(), leaves = all.arguments.size();
   std::vector<bool> found(symbols);
   for (const PackageLeaf& leaf : all.arguments) {
@@ -109,7 +123,8 @@ void check(const PackageSpecialization& all, std::size_t libraries) {
           all.outputs.size() == static_cast<std::size_t>(all.plan.result_count) &&
           static_cast<std::size_t>(all.plan.symbol_count) <= symbols);
   for (const std::uint32_t leaf : all.inputs)
-    require(leaf == PackageSpecialization::generator_state || is_defined(leaf));
+    require(leaf == PackageSpecialization::generator_state || is_defined(leaf) ||
+            (PackageSpecialization::is_weight(leaf) && PackageSpecialization::weight_index(leaf) < weights));
   for (const PackageOutput& output : all.outputs) {
     require(output.device == Device::cpu());
     require(output.donor == PackageOutput::no_leaf || is_defined(output.donor));
@@ -149,25 +164,32 @@ std::array<std::uint64_t, 2> use_of(const PackageSpecialization& made, std::vect
 }
 
 // What a call gives the plan, by its guards and by what it makes of the results.
-std::shared_ptr<const Plan::Given> given_to(const PackageSpecialization& made) {
+std::shared_ptr<const Plan::Given> given_to(const PackageSpecialization& made,
+                                            const std::vector<PackageWeight>& weights) {
   auto given = std::make_shared<Plan::Given>();
   const auto value = [](DType dtype, const std::vector<Dim>& sizes) {
     Dim elements = 1;
     for (const Dim size : sizes) elements = elements * size;
     return Plan::Given::Value{dtype, elements};
   };
-  for (const std::uint32_t leaf : made.inputs)
-    given->arguments.push_back(leaf == PackageSpecialization::generator_state
-                                   ? Plan::Given::Value{DType::i64, 2}
-                                   : value(made.arguments[leaf].dtype, made.arguments[leaf].sizes));
+  for (const std::uint32_t leaf : made.inputs) {
+    if (leaf == PackageSpecialization::generator_state) {
+      given->arguments.push_back({DType::i64, 2});
+    } else if (PackageSpecialization::is_weight(leaf)) {
+      const PackageWeight& weight = weights[PackageSpecialization::weight_index(leaf)];
+      given->arguments.push_back(value(weight.dtype, {weight.sizes.begin(), weight.sizes.end()}));
+    } else {
+      given->arguments.push_back(value(made.arguments[leaf].dtype, made.arguments[leaf].sizes));
+    }
+  }
   for (const PackageOutput& output : made.outputs) given->results.push_back(value(output.dtype, output.sizes));
   return given;
 }
 
-PackageFile read_fields(FieldReader& from, const StepReader& read_step) {
+PackageFile read_fields(FieldReader& from, const std::vector<std::string_view>& code, const StepReader& read_step) {
   PackageFile package;
   std::vector<std::array<std::uint64_t, 2>> uses;  // of each specialization
-  package.isa = from.take<std::string>();
+  from(package.isa, package.weights);
   for (auto entries = from.take<std::uint32_t>(); entries > 0; --entries) {
     PackageEntry& entry = package.entries.emplace_back();
     from(entry.name, entry.types);
@@ -181,18 +203,94 @@ PackageFile read_fields(FieldReader& from, const StepReader& read_step) {
       uses.push_back(use_of(made, from.launches));
     }
   }
-  from(package.libraries);
   require(from.at_end());
+  for (const std::string_view each : code) {
+    FieldReader library(each);
+    package.libraries.push_back(library.take<PackageLibrary>());
+    require(library.at_end());
+  }
   auto use = uses.begin();
   for (PackageEntry& entry : package.entries)
     for (PackageSpecialization& made : entry.specializations) {
-      check(made, package.libraries.size());
-      made.plan.given = given_to(made);
+      check(made, package.libraries.size(), package.weights.size());
+      made.plan.given = given_to(made, package.weights);
       const auto& known =
           made.library == PackageSpecialization::no_library ? std::vector{*use} : package.libraries[made.library].uses;
       if (std::ranges::find(known, *use++) == known.end()) refuse("is damaged: its kernels are those of another plan");
     }
   return package;
+}
+
+// ---- sections
+// ---------------------------------------------------------------------------------------------------------
+
+std::uint64_t aligned(std::uint64_t offset, Section::Kind kind) {
+  const std::uint64_t to = alignment_of(kind);
+  return (offset + to - 1) / to * to;
+}
+
+// Of a safetensors file: the length of its header, and the header.
+std::size_t header_bytes(std::string_view file) {
+  std::uint64_t length = 0;
+  require(file.size() >= sizeof length);
+  std::memcpy(&length, file.data(), sizeof length);
+  require(length <= file.size() - sizeof length);
+  return sizeof length + length;
+}
+
+std::uint64_t bytes_of(const PackageWeight& weight) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : weight.sizes) count *= size;
+  return storage_bytes(weight.dtype, count);
+}
+
+// The plans are the first one. But for the weights' bytes, all is as it was written.
+std::vector<Section> sections_of(std::string_view bytes) {
+  const auto require_whole = [](bool whole) {
+    if (!whole) refuse("was cut off or damaged: its digest is not that of its bytes");
+  };
+  FieldReader from(bytes.substr(std::min(bytes.size(), table_begin)));
+  std::vector<Section> sections;
+  Digest head;
+  try {
+    from(sections, head.low, head.high);
+  } catch (const Malformed&) {
+    require_whole(false);
+  }
+  std::uint64_t end = table_begin + sizeof(std::uint64_t) * (1 + 5 * sections.size());
+  require_whole(digest(bytes.substr(0, end)) == head);
+  end += 2 * sizeof(std::uint64_t);
+  require(!sections.empty());
+  for (std::size_t i = 0; i < sections.size(); ++i) {
+    const Section& section = sections[i];
+    using Kind = Section::Kind;
+    const bool last = i + 1 == sections.size();
+    require(section.kind == (i == 0 ? Kind::plans : Kind::code) || (i > 0 && last && section.kind == Kind::weights));
+    require(section.size < most_bytes && section.offset == aligned(end, section.kind));
+    require_whole(section.offset <= bytes.size() && section.size <= bytes.size() - section.offset);
+    require_whole(bytes.substr(end, section.offset - end).find_first_not_of('\0') == std::string_view::npos);
+    end = section.offset + section.size;
+    std::string_view content = bytes.substr(section.offset, section.size);
+    if (section.kind == Kind::weights) content = content.substr(0, header_bytes(content));
+    require_whole(digest(content) == section.digest);
+  }
+  require_whole(end == bytes.size());
+  return sections;
+}
+
+// Says where each of them lies.
+void place(std::vector<PackageWeight>& weights, std::string_view section) {
+  section.remove_prefix(header_bytes(section));
+  std::uint64_t all = 0;
+  for (PackageWeight& weight : weights) {
+    check_sizes({weight.sizes.begin(), weight.sizes.end()}, 0);
+    const std::uint64_t size = bytes_of(weight);
+    require(weight.offset % storage_bytes(weight.dtype, 1) == 0 && weight.offset <= section.size() &&
+            size <= section.size() - weight.offset);
+    weight.bytes = section.substr(weight.offset, size);
+    all += size;
+  }
+  require(all == section.size());
 }
 
 // ---- texts
@@ -247,7 +345,7 @@ std::string tensor_mismatch(const PackageLeaf& held, const GivenLeaf& given) {
 
 std::string write_package(const PackageFile& package, std::string& refusal) {
   FieldWriter to;
-  to(std::string(version()), std::string(architecture), kernel_abi, std::string(name(host_isa())));
+  to(std::string(version()), std::string(architecture), kernel_abi, std::string(name(host_isa())), package.weights);
   std::vector<PackageLibrary> libraries = package.libraries;
   to(static_cast<std::uint32_t>(package.entries.size()));
   for (const PackageEntry& entry : package.entries) {
@@ -260,42 +358,70 @@ std::string write_package(const PackageFile& package, std::string& refusal) {
         libraries[made.library].uses.push_back(use_of(made, to.launches));
     }
   }
-  to(libraries);
   refusal = to.refusal();
-  std::string bytes = concat_text(magic, format) + to.bytes();
-  const Digest content = digest(bytes);
-  put(bytes, content.low);
-  put(bytes, content.high);
+  std::vector<Section> sections;
+  std::vector<std::string> contents;
+  const auto add = [&](Section::Kind kind, std::string bytes) {
+    sections.push_back({kind, 0, bytes.size(), digest(bytes)});
+    contents.push_back(std::move(bytes));
+  };
+  add(Section::Kind::plans, to.bytes());
+  for (const PackageLibrary& library : libraries) {
+    FieldWriter code;
+    code(library);
+    add(Section::Kind::code, code.bytes());
+  }
+  if (!package.weights.empty()) {
+    add(Section::Kind::weights, package.weights_header);
+    for (const PackageWeight& weight : package.weights) sections.back().size += bytes_of(weight);
+  }
+  std::uint64_t end = table_begin + sizeof(std::uint64_t) * (1 + 5 * sections.size() + 2);
+  for (Section& section : sections) {
+    section.offset = aligned(end, section.kind);
+    end = section.offset + section.size;
+  }
+  std::string bytes = concat_text(magic, format);
+  bytes.resize(table_begin);
+  FieldWriter table;
+  table(sections);
+  bytes += table.bytes();
+  const Digest head = digest(bytes);
+  put(bytes, head.low);
+  put(bytes, head.high);
+  for (std::size_t i = 0; i < sections.size(); ++i) {
+    bytes.resize(sections[i].offset);
+    bytes += contents[i];
+  }
   return bytes;
 }
 
 PackageFile parse_package(std::string_view bytes, const StepReader& read_step) {
   if (!bytes.starts_with(magic)) refuse("is no package of Weft");
-  bytes.remove_prefix(magic.size());
-  if (const std::string_view found = bytes.substr(0, bytes.find('\n') + 1); found != format)
+  if (const std::string_view rest = bytes.substr(magic.size()); rest.substr(0, rest.find('\n') + 1) != format)
     refuse("has another format than ", format.substr(0, format.size() - 1), ", which this version of Weft, ", version(),
            ", reads");
-  bytes = {bytes.data() - magic.size(), bytes.size() + magic.size()};
-  const std::string_view body = bytes.substr(0, bytes.size() - std::min(bytes.size(), digest_size));
-  std::string end;
-  const Digest content = digest(body);
-  put(end, content.low);
-  put(end, content.high);
-  if (bytes.substr(body.size()) != end) refuse("was cut off or damaged: its digest is not that of its bytes");
-  FieldReader from(body.substr(std::min(body.size(), magic.size() + format.size())));
   try {
+    const std::vector<Section> sections = sections_of(bytes);
+    const auto part = [&](const Section& section) { return bytes.substr(section.offset, section.size); };
+    std::vector<std::string_view> code;
+    for (const Section& section : sections)
+      if (section.kind == Section::Kind::code) code.push_back(part(section));
+    FieldReader from(part(sections.front()));
     const auto made_by = from.take<std::string>(), for_machine = from.take<std::string>();
     const int abi = from.take<int>();
     if (for_machine != architecture) refuse("was made for ", for_machine, ", this machine is ", architecture);
     if (abi != kernel_abi)
       refuse("has kernels of version ", abi, ", as Weft ", made_by, " made them; this is Weft ", version(),
              ", which runs those of version ", kernel_abi);
-    PackageFile package = read_fields(from, [&](const std::string& name, FieldReader& fields) {
+    PackageFile package = read_fields(from, code, [&](const std::string& name, FieldReader& fields) {
       auto step = read_step(name, fields);
       if (!step) throw NoStep{name};
       return step;
     });
     package.made_by = made_by, package.machine = for_machine;
+    const bool has_weights = sections.back().kind == Section::Kind::weights;
+    require(has_weights == !package.weights.empty());
+    if (has_weights) place(package.weights, part(sections.back()));
     constexpr Isa isas[] = {Isa::baseline, Isa::avx2, Isa::avx512};
     const auto* const isa = std::ranges::find(isas, std::string_view(package.isa), [](Isa each) { return name(each); });
     require(isa != std::end(isas));
@@ -311,6 +437,12 @@ PackageFile parse_package(std::string_view bytes, const StepReader& read_step) {
   } catch (const std::exception& error) {
     refuse("can't be used: ", error.what());
   }
+}
+
+std::string damaged_weight(const PackageFile& package) {
+  for (const PackageWeight& weight : package.weights)
+    if (digest(weight.bytes) != weight.digest) return weight.name;
+  return {};
 }
 
 void prepare(PackageFile& package) {
@@ -402,6 +534,12 @@ std::string to_text(const PackageFile& package) {
     for (const PackageSpecialization& each : entry.specializations) {
       text += entry.name + "\n";
       for (const PackageLeaf& leaf : each.arguments) text += "  " + leaf.name + ": " + leaf_text(leaf) + "\n";
+      for (const std::uint32_t input : each.inputs) {
+        if (!PackageSpecialization::is_weight(input)) continue;
+        const PackageWeight& weight = package.weights[PackageSpecialization::weight_index(input)];
+        text += "  holds " + weight.name + ": ";
+        text += tensor_text(weight.dtype, {weight.sizes.begin(), weight.sizes.end()}) + "\n";
+      }
       for (std::size_t i = 0; i < each.symbols.size(); ++i) {
         const auto [lower, upper] = each.symbols[i];
         text += concat_text("  s", i, " >= ", lower);

@@ -88,12 +88,25 @@ struct PackageNumbers {
   static auto fields(auto& self) { return std::tie(self.leaf, self.bytes); }
 };
 
+// A tensor that the file holds: an argument of plans that no call passes.
+struct PackageWeight {
+  std::string name;  // `in.weight`
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> sizes;
+  std::uint64_t offset = 0;     // of its first byte, from that of the first one
+  Digest digest = {};           // of its bytes
+  std::string_view bytes = {};  // in row-major order, in the bytes that were read
+  static auto fields(auto& self) {
+    return std::tie(self.name, self.dtype, self.sizes, self.offset, self.digest.low, self.digest.high);
+  }
+};
+
 // A function, compiled for one kind of arguments.
 struct PackageSpecialization {
   std::vector<PackageLeaf> arguments;
   std::vector<PackageSymbol> symbols;
   std::vector<PackageCondition> conditions;
-  std::vector<std::uint32_t> inputs;  // the leaf of each argument of the plan, or generator_state
+  std::vector<std::uint32_t> inputs;  // the leaf of each argument of the plan, or generator_state, or a weight()
   std::vector<PackageOutput> outputs;
   std::vector<PackageLeaf> result;     // its leaves
   std::vector<PackageSource> results;  // of the tensors among them, in order
@@ -103,6 +116,10 @@ struct PackageSpecialization {
   std::uint32_t library = 0;  // which of PackageFile::libraries the plan calls; no_library: none
   Plan plan;                  // prepared, where it was read
   static constexpr std::uint32_t no_library = UINT32_MAX, generator_state = UINT32_MAX;
+  // An input that is one of PackageFile::weights.
+  static constexpr std::uint32_t weight(std::size_t index) { return static_cast<std::uint32_t>(index) | 1U << 31; }
+  static constexpr bool is_weight(std::uint32_t input) { return input != generator_state && input >> 31 != 0; }
+  static constexpr std::size_t weight_index(std::uint32_t input) { return input & ~(1U << 31); }
   static auto fields(auto& self) {
     return std::tie(self.arguments, self.symbols, self.conditions, self.inputs, self.outputs, self.result, self.results,
                     self.states, self.numbers, self.generator, self.library);
@@ -132,16 +149,20 @@ struct PackageFile {
   std::vector<PackageLibrary> libraries;  // of one that was read without their bytes: they are loaded
   std::string isa;                        // that the kernels are for; who writes leaves it empty
   std::string made_by, machine;           // likewise: the version of Weft that wrote it, the processors' architecture
+  std::vector<PackageWeight> weights;
+  std::string weights_header;  // of the safetensors file that they are in the file; who reads leaves it empty
 };
 
-// The bytes of the file. `refusal`: why it can't be written; empty where it can.
+// The bytes of the file, up to those of the weights, which follow as their offsets say. `refusal`: why it can't be
+// written; empty where it can.
 std::string write_package(const PackageFile& package, std::string& refusal);
 
 // Why bytes are no package that runs here. It goes on after the file's name: "was cut off or damaged".
 struct PackageRefusal {
   std::string why;
 };
-// Reads all of it and holds it against itself: nothing is loaded, no plan is ready to run. Throws PackageRefusal.
+// Reads all of it and holds it against itself: nothing is loaded, no plan is ready to run. The weights are looked at
+// in `bytes`, as long as somebody uses them, and not held against their digests. Throws PackageRefusal.
 PackageFile parse_package(std::string_view bytes, const StepReader& read_step);
 // Plans that were read are given their kernels and prepared. Throws PackageRefusal.
 void prepare(PackageFile& package);
@@ -149,6 +170,9 @@ void prepare(PackageFile& package);
 // right, is refused here or where a call's sizes would make a step leave its memory; machine code and what it says that
 // it was compiled for are believed. Throws PackageRefusal.
 PackageFile read_package(std::string_view bytes, const StepReader& read_step);
+
+// The name of a weight whose bytes are not those that were written; empty: there is none.
+std::string damaged_weight(const PackageFile& package);
 
 // What a call gives for a leaf.
 struct GivenLeaf {

@@ -9,7 +9,6 @@
 #include <functional>
 #include <random>
 
-#include "base/hash.hpp"
 #include "package/support.hpp"
 #include "runtime/package_file.hpp"
 #include "runtime/steps.hpp"
@@ -35,16 +34,6 @@ Forgeable forgeable(const Folder& folder, const std::string& name, R (*f)(P...),
             else
               (void)bits_of(g(argument...));
           }};
-}
-
-// Under its own digest.
-inline std::string sealed(std::string text) {
-  const Digest own = digest(text);
-  return text.append(reinterpret_cast<const char*>(&own.low), 8).append(reinterpret_cast<const char*>(&own.high), 8);
-}
-inline std::string unsealed(std::string bytes) {
-  bytes.resize(bytes.size() - 16);
-  return bytes;
 }
 
 struct Outcomes {
@@ -109,15 +98,14 @@ inline Outcomes call_forged(const Forgeable& of, const Folder& folder, int count
   return outcomes;
 }
 
-// A few bytes before the machine code, and what it was compiled for, are others: which lie at the end.
+// A few bytes of the plans are others. The machine code, and what it was compiled for, stay.
 inline std::string with_other_bytes(const std::string& bytes, int number) {
-  std::string forged = unsealed(bytes);
-  const std::size_t code = forged.find("\177ELF"), record = 5 * sizeof(std::uint64_t);
-  const std::size_t end = code == std::string::npos ? forged.size() : code - record;
+  std::string forged = bytes;
+  const PlansPart plans = plans_of(bytes);
   std::mt19937_64 random(static_cast<std::uint64_t>(number));
-  constexpr std::size_t head = 64;  // the version, the machine: those are refused
+  constexpr std::size_t head = 48;  // the version, the machine: those are refused
   for (std::size_t left = 1 + random() % 3; left > 0; --left) {
-    char& byte = forged[head + random() % (end - head)];
+    char& byte = forged[plans.offset + head + random() % (plans.size - head)];
     switch (random() % 4) {
       case 0: byte = static_cast<char>(random()); break;
       case 1: byte = static_cast<char>(byte ^ (1 << random() % 8)); break;

@@ -272,6 +272,68 @@ TEST_CASE("forged arguments, results and state are refused" * needs(a_compiler))
   refused("draws", [](PackageSpecialization& made) { made.generator = {Source::output, 7}; });
 }
 
+TEST_CASE("a forged table of parts, and forged weights, are refused" * needs(a_compiler)) {
+  const Folder folder;
+  Mlp model;
+  const Tensor x = normal({5, 6});
+  const std::string file = folder.file("f.weft");
+  package(file, {"f", {.weights = true}},
+          compile([](const Mlp& model, const Tensor& x) { return model(x); }, bind(model)), x);
+  const std::string bytes = read(file);
+  const auto call = [&](const std::string& forged) {
+    write(file, forged);
+    return message_of([&] { (void)bits_of(load_package(file).function<Tensor(const Tensor&)>("f")(x)); });
+  };
+  CHECK(call(sealed(bytes)) == "(nothing thrown)");
+  constexpr std::size_t table = 16, row = 40;
+  for (std::size_t section = 0; section < 3; ++section)
+    for (const std::size_t field : {0, 1, 2})  // kind, offset, size
+      for (const std::uint64_t number : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{77},
+                                         std::uint64_t{4096}, std::uint64_t{1} << 40, ~std::uint64_t{0}}) {
+        std::string forged = bytes;
+        char* const at = forged.data() + table + 8 + section * row + field * 8;
+        if (std::memcmp(at, &number, 8) == 0) continue;
+        std::memcpy(at, &number, 8);
+        const PlansPart plans = plans_of(bytes);
+        const Digest own = digest(std::string_view(forged).substr(0, plans.table_end));
+        std::memcpy(forged.data() + plans.table_end, &own.low, 8);
+        std::memcpy(forged.data() + plans.table_end + 8, &own.high, 8);
+        const std::string message = call(forged);
+        CAPTURE(section);
+        CAPTURE(field);
+        CAPTURE(number);
+        CHECK(message.starts_with("[load_package] "));
+      }
+  // The table says that it has more rows.
+  for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{4}, ~std::uint64_t{0}}) {
+    std::string forged = bytes;
+    std::memcpy(forged.data() + table, &count, 8);
+    CHECK(call(forged).starts_with("[load_package] "));
+  }
+  const auto weights = [&](const std::function<void(PackageFile&)>& change) {
+    PackageFile parsed = runtime::parse_package(bytes, runtime::read_step);
+    const std::size_t first = static_cast<std::size_t>(parsed.weights[0].bytes.data() - bytes.data());
+    std::size_t section = first / 4096 * 4096;
+    parsed.weights_header = bytes.substr(section, first - section);
+    const std::string data = bytes.substr(first);
+    change(parsed);
+    std::string refusal;
+    const std::string message = call(runtime::write_package(parsed, refusal) + data);
+    CAPTURE(message);
+    CHECK(message.starts_with("["));
+  };
+  weights([](PackageFile& it) { it.weights[0].offset = 4; });
+  weights([](PackageFile& it) { it.weights[0].offset = huge; });
+  weights([](PackageFile& it) { it.weights[0].sizes[0] = 1; });
+  weights([](PackageFile& it) { it.weights[0].sizes[0] = -1; });
+  weights([](PackageFile& it) { it.weights[0].sizes = {huge, huge}; });
+  weights([](PackageFile& it) { it.weights[0].dtype = DType::u8; });
+  weights([](PackageFile& it) { it.weights.pop_back(); });
+  weights([](PackageFile& it) { it.weights.clear(); });
+  weights([](PackageFile& it) { it.entries[0].specializations[0].inputs[0] = PackageSpecialization::weight(99); });
+  weights([](PackageFile& it) { it.entries[0].specializations[0].inputs[0] = PackageSpecialization::weight(1); });
+}
+
 TEST_CASE("what a size or a count says takes no more memory than the file has bytes" * needs(a_compiler)) {
   // (s + 1) (t + 2) (s + 3) ...: a billion terms, if somebody multiplied them.
   const auto blown_up = [](runtime::FieldWriter& to) {

@@ -3,10 +3,12 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "base/hash.hpp"
 #include "tests/message_of.hpp"
 #include "weft/package.hpp"
 #include "weft/weft.hpp"
@@ -29,6 +31,29 @@ inline std::string read(const std::string& path) {
 inline void write(const std::string& path, std::string_view bytes) { std::ofstream(path, std::ios::binary) << bytes; }
 
 using weft::test::message_of;
+
+// Where a package's plans lie, and where the table of its parts ends.
+struct PlansPart {
+  std::size_t offset = 0, size = 0, table_end = 0;
+};
+inline PlansPart plans_of(std::string_view package) {
+  constexpr std::size_t table = 16;
+  std::uint64_t numbers[4];  // how many parts there are; of the first one its kind, offset and size
+  std::memcpy(numbers, package.data() + table, sizeof numbers);
+  return {numbers[2], numbers[3], table + 8 * (1 + 5 * numbers[0])};
+}
+// The same under right digests, where its plans or its table are others.
+inline std::string sealed(std::string package) {
+  const auto put = [&](std::size_t at, const Digest& digest) {
+    std::memcpy(package.data() + at, &digest.low, 8);
+    std::memcpy(package.data() + at + 8, &digest.high, 8);
+  };
+  const PlansPart plans = plans_of(package);
+  const std::string_view all = package;
+  if (plans.offset < all.size()) put(16 + 8 * 4, digest(all.substr(plans.offset, plans.size)));
+  put(plans.table_end, digest(all.substr(0, plans.table_end)));
+  return package;
+}
 
 // All that a value holds, to the bit.
 template <class T>

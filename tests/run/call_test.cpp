@@ -12,6 +12,7 @@
 
 #include "tests/count_allocations.hpp"
 #include "tests/needs_compiler.hpp"
+#include "weft/nn.hpp"
 #include "weft/ops.hpp"
 #include "weft/package.hpp"
 #include "weft/random.hpp"
@@ -278,4 +279,22 @@ TEST_CASE("a call takes nothing from the heap, from C and from C++" * needs(a_co
         }) == 0);
   CHECK(failed == 0);
   CHECK(counted.elements == Floats{6, 6});
+}
+
+TEST_CASE("weights that lie in the package are no arguments in C" * needs(a_compiler)) {
+  const nn::Linear layer(2, 3);
+  PackageWriter writer;
+  writer.add({"f", {.weights = true}},
+             compile([](const nn::Linear& layer, const Tensor& x) { return layer(x); }, bind(layer)), ones({2, 2}));
+  const RunFunction f(writer);
+  REQUIRE(f.status == WEFT_OK);
+  std::size_t count = 0;
+  const weft_tensor_info* infos = nullptr;
+  CHECK(weft_function_arguments(f.handle, 0, &count, &infos) == WEFT_OK);
+  CHECK(count == 1);
+  const Results results = call(f, 1, WEFT_ANY_KIND, Given<float>{{1, 2, 3, 4}, {2, 2}});
+  REQUIRE(results.status == WEFT_OK);
+  const Tensor expected = layer(reshape(from_list<float>({1, 2, 3, 4}), {2, 2}));
+  const auto data = expected.data<float>();
+  CHECK(results.floats(0) == Floats(data.begin(), data.end()));
 }

@@ -1,0 +1,187 @@
+// Packages that hold what is bound to a function: mapped, shared between functions, replaced, read by the user.
+#include "base/options.hpp"
+#include "io/safetensors.hpp"
+#include "package/support.hpp"
+#include "runtime/package_file.hpp"
+#include "runtime/steps.hpp"
+#include "tests/needs_compiler.hpp"
+
+using namespace package_test;
+using weft::test::a_compiler;
+using weft::test::needs;
+
+namespace {
+
+Tensor forward(const Mlp& model, const Tensor& x) { return softmax(model(x), -1); }
+Tensor hidden(const Mlp& model, const Tensor& x) { return relu(model.in(x)); }
+using OfTensor = Tensor(const Tensor&);
+
+struct Counted {
+  nn::Linear layer{6, 4};
+  Buffer calls = Buffer(zeros({}));
+  std::string kind = "relu";
+};
+Tensor count(Counted& model, const Tensor& x) {
+  model.calls = Buffer(model.calls.tensor() + 1);
+  return model.layer(x);
+}
+Tensor plain(const Counted& model, const Tensor& x) {
+  return model.kind == "relu" ? relu(model.layer(x)) : model.layer(x);
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("what is bound lies in the package, and is no argument of the function there" * needs(a_compiler)) {
+  const Folder folder;
+  Mlp model;
+  const Tensor x = normal({5, 6});
+  mark_dynamic(x, 0);
+  const std::string file = folder.file("f.weft");
+  package(file, {"forward", {.weights = true}}, compile(forward, bind(model)), x);
+  const Package loaded = load_package(file);
+  CHECK(loaded.weights() == std::vector<std::string>{"in.weight", "in.bias", "out.weight", "out.bias"});
+  const auto f = loaded.function<OfTensor>("forward");
+  const auto here = compile(forward);
+  for (const std::int64_t rows : {5, 2, 64}) {
+    const Tensor other = normal({rows, 6});
+    CHECK(bits_of(f(other)) == bits_of(here(model, other)));
+  }
+  CHECK(loaded.describe() ==
+        "forward\n  argument 0: f32[s0,6]\n  holds in.weight: f32[16,6]\n  holds in.bias: f32[16]\n"
+        "  holds out.weight: f32[3,16]\n  holds out.bias: f32[3]\n  s0 >= 2\n  the result: f32[s0,3]\n");
+  CHECK(has(message_of([&] {
+              f(normal({5, 7}));
+            }),
+            "[forward of f.weft] argument 0: size of dimension 1 is 7, the package holds 6"));
+  CHECK(has(message_of([&] { loaded.function<Tensor(const Mlp&, const Tensor&)>("forward"); }),
+            "the package has argument 0: Tensor; the program has argument 0: struct"));
+  // The model may change or go: the file has what it was.
+  model = Mlp();
+  CHECK(bits_of(f(x)) != bits_of(here(model, x)));
+  // Any program reads the weights.
+  const std::string bytes = read(file);
+  const runtime::PackageFile parsed = runtime::parse_package(bytes, runtime::read_step);
+  CHECK(parsed.libraries.at(0).bytes.size() > 1000);  // nothing was loaded
+  const auto first = static_cast<std::size_t>(parsed.weights[0].bytes.data() - bytes.data());
+  for (std::size_t at = 0; at < bytes.size(); at += 4096) {
+    if (at > first || first - at >= 4096) continue;
+    const std::string section = bytes.substr(at);
+    const io::SafetensorsHeader header =
+        io::read_safetensors(std::span(reinterpret_cast<const std::uint8_t*>(section.data()), section.size()));
+    CHECK(header.entries.size() == 4);
+    CHECK(header.data_begin == first - at);
+  }
+}
+
+TEST_CASE("functions of one file share their weights, which can be replaced" * needs(a_compiler)) {
+  const Folder folder;
+  Mlp model, other;
+  const Tensor x = normal({5, 6});
+  PackageWriter writer;
+  writer.add({"forward", {.weights = true}}, compile(forward, bind(model)), x);
+  writer.add({"hidden", {.weights = true}}, compile(hidden, bind(model)), x);
+  writer.add({"another", {.weights = true}}, compile(hidden, bind(other)), x);
+  writer.add("plain", compile(forward), model, x);
+  writer.write(folder.file("f.weft"));
+  Package loaded = load_package(folder.file("f.weft"));
+  CHECK(loaded.weights() == std::vector<std::string>{"in.weight", "in.bias", "out.weight", "out.bias",
+                                                     "another.in.weight", "another.in.bias"});
+  const auto f = loaded.function<OfTensor>("forward"), g = loaded.function<OfTensor>("hidden"),
+             h = loaded.function<OfTensor>("another");
+  const auto is_of = [&](const Mlp& model) {
+    return bits_of(f(x)) == bits_of(compile(forward)(model, x)) && bits_of(g(x)) == bits_of(compile(hidden)(model, x));
+  };
+  CHECK(is_of(model));
+  CHECK(bits_of(h(x)) == bits_of(compile(hidden)(other, x)));
+  CHECK(bits_of(loaded.function<Tensor(const Mlp&, const Tensor&)>("plain")(other, x)) ==
+        bits_of(compile(forward)(other, x)));
+  Package copy = loaded;
+  copy.update_constants({{"in.weight", other.in.weight.tensor()},
+                         {"in.bias", other.in.bias.tensor()},
+                         {"out.weight", other.out.weight.tensor()}});
+  loaded.update_constants("out.bias", other.out.bias.tensor());
+  CHECK(is_of(other));
+  CHECK(bits_of(h(x)) == bits_of(compile(hidden)(other, x)));
+  const auto says = [&](const auto& update, const char* text) {
+    const std::string message = message_of(update);
+    CAPTURE(message);
+    CHECK(message.starts_with(std::string("[update_constants] ") + text));
+    CHECK(is_of(other));
+  };
+  says([&] { loaded.update_constants("weight", x); }, "f.weft holds no weight \"weight\", at weights_test.cpp:");
+  says([&] { loaded.update_constants("in.bias", zeros({15})); }, "in.bias is f32[15], f.weft holds f32[16], at ");
+  says([&] { loaded.update_constants("in.bias", cast(zeros({16}), DType::f64)); },
+       "in.bias is f64[16], f.weft holds f32[16], at ");
+  says([&] { loaded.update_constants("in.bias", Tensor()); }, "in.bias is undefined, f.weft holds f32[16], at ");
+  says(
+      [&] {
+        loaded.update_constants({{"in.bias", zeros({16})}, {"in.weight", zeros({16})}});
+      },
+      "in.weight is f32[16]");
+  // Elements in another order, and a value that is not computed yet.
+  loaded.update_constants("out.weight", transpose(transpose(other.out.weight.tensor(), 0, 1) * 1.0, 0, 1));
+  CHECK(is_of(other));
+}
+
+TEST_CASE("a package is read by the user's own reader" * needs(a_compiler)) {
+  const Folder folder;
+  Mlp model;
+  const Tensor x = normal({5, 6});
+  const std::string file = folder.file("f.weft");
+  package(file, {"forward", {.weights = true}}, compile(forward, bind(model)), x);
+  const auto turned = [](std::string bytes) {
+    for (char& byte : bytes) byte = static_cast<char>(byte ^ 0x5a);
+    return bytes;
+  };
+  write(file, turned(read(file)));
+  CHECK(has(message_of([&] { load_package(file); }), "is no package of Weft"));
+  const Package loaded = load_package(file, {.reader = [&](const std::string& path) { return turned(read(path)); }});
+  std::filesystem::remove(file);
+  CHECK(bits_of(loaded.function<OfTensor>("forward")(x)) == bits_of(compile(forward)(model, x)));
+  CHECK(has(message_of([&] {
+              load_package(file, {.reader = [](const std::string&) -> std::string { throw Error("[key] is wrong"); }});
+            }),
+            "[key] is wrong"));
+}
+
+TEST_CASE("bytes of weights that are others are found where they are looked for, and a file that ends early" *
+          needs(a_compiler)) {
+  const Folder folder;
+  Mlp model;
+  const Tensor x = normal({5, 6});
+  const std::string file = folder.file("f.weft");
+  package(file, {"forward", {.weights = true}}, compile(forward, bind(model)), x);
+  CHECK(message_of([&] { load_package(file, {.check_weights = true}); }) == "(nothing thrown)");
+  std::string bytes = read(file);
+  const std::string whole = bytes;
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  write(file, bytes);
+  CHECK(message_of([&] { load_package(file); }) == "(nothing thrown)");
+  CHECK(has(message_of([&] { load_package(file, {.check_weights = true}); }),
+            "is damaged: the bytes of out.bias are not those that were written"));
+  write(file, whole.substr(0, whole.size() - 4));
+  CHECK(has(message_of([&] { load_package(file); }), "was cut off or damaged"));
+  write(file, whole + "1234");
+  CHECK(has(message_of([&] { load_package(file); }), "was cut off or damaged"));
+}
+
+TEST_CASE("what is bound and changes, or varies in its sizes, is refused" * needs(a_compiler)) {
+  const Folder folder;
+  const Tensor x = normal({5, 6});
+  Counted model;
+  PackageWriter writer;
+  const auto says = [&](const auto& f, const char* text) {
+    const std::string message = message_of([&] { writer.add({"f", {.weights = true}}, f, x); });
+    CAPTURE(message);
+    CHECK(message.starts_with(std::string("[package] \"f\" ") + text));
+  };
+  says(compile(count, bind(model)), "changes calls, which is bound to it: a package holds what is bound as it is");
+  says(compile([](const Tensor& x) { return x + 1; }), "has nothing bound to it: compile(f, bind(model)) has");
+  says(compile(plain, bind(model), {.dynamic = true}),
+       "has a size of layer.weight that may vary, which is bound to it");
+  writer.add({"f", {.weights = true}}, compile(plain, bind(model)), x);  // with the text that it has
+  writer.write(folder.file("f.weft"));
+  CHECK(bits_of(load_package(folder.file("f.weft")).function<OfTensor>("f")(x)) == bits_of(compile(plain)(model, x)));
+}
