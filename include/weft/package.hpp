@@ -29,6 +29,11 @@ struct EntryOptions {
   // package is loaded, and the rest as it is now. No call passes it: compile(f, bind(model)) becomes a function of f's
   // other parameters.
   bool weights = false;
+  // Kernels for each of these instruction sets: of baseline, avx2, avx512 those that this machine has. Where the
+  // package is loaded, the largest one that the machine there has is taken: results may differ in their last bits.
+  // Empty: for this machine's alone (WEFT_ISA). The function is traced anew for each, so only mark_dynamic and
+  // CompileOptions::dynamic say which sizes may vary; nothing else may compile meanwhile.
+  std::vector<std::string> isa = {};
 };
 
 // The name of a function in a package, how it is packaged, and the line that says so: "forward", or
@@ -156,8 +161,21 @@ struct PackageState;
 struct PackageDraft;
 struct EntryWeights;
 // Adds the innermost call of this thread, whose result is there too.
-void add_call(PackageDraft& to, EntryName name, const FunctionHandle& function, const CallSignature& signature,
-              TypeLines types, int bound);
+// `function` is whose name it has, `own` what has its kernels.
+void add_call(PackageDraft& to, EntryName name, const FunctionHandle& function, const FunctionHandle& own,
+              const CallSignature& signature, TypeLines types, int bound);
+// Another one with the same options, which nobody has called.
+FunctionHandle fresh_function(const FunctionHandle& function, Loc loc);
+// Until the end of the block kernels are made for this instruction set. Throws Error where the machine has it not.
+class UnderIsa {
+ public:
+  UnderIsa(const EntryName& entry, const std::string& isa);
+  ~UnderIsa();
+  UnderIsa(const UnderIsa&) = delete;
+
+ private:
+  std::string before_;
+};
 // `weights`: those that its plans read; null where they read none.
 FunctionHandle package_function(const std::shared_ptr<const PackageState>& package, const std::string& name,
                                 const CallSignature& signature, const TypeLines& types, const Access* accesses,
@@ -167,17 +185,17 @@ void begin_package_call(Call& call, const Function& function, const EntryWeights
 
 // `bound`: how many of the first arguments are bound to the function.
 template <class R, class... P, class F>
-void add_to_package(PackageDraft& to, EntryName name, int bound, const FunctionHandle& function, const F& f,
-                    std::remove_reference_t<P>&... argument) {
+void add_kernels_to_package(PackageDraft& to, const EntryName& name, int bound, const FunctionHandle& function,
+                            const FunctionHandle& own, const F& f, std::remove_reference_t<P>&... argument) {
   auto body = [&](Tracer& tracer) { trace_body<R, P...>(f, tracer, TracedArgument<P>(argument)...); };
   TraceBody erased = [](void* context, Tracer& tracer) { (*static_cast<decltype(body)*>(context))(tracer); };
-  const FunctionModes modes(function.get());
-  Call call(function.get(), SignatureOfCall<R, P...>::value, erased, &body, name.loc);
+  const FunctionModes modes(own.get());
+  Call call(own.get(), SignatureOfCall<R, P...>::value, erased, &body, name.loc);
   (call.argument(argument, access<P>), ...);
   const void* prototype = call.prepare();
   call.make_kernels();
   const auto add = [&] {
-    add_call(to, name, function, SignatureOfCall<R, P...>::value,
+    add_call(to, name, function, own, SignatureOfCall<R, P...>::value,
              types_of_call<R, P...>(name.options.weights ? bound : 0), bound);
   };
   if constexpr (std::is_void_v<R>) {
@@ -186,6 +204,17 @@ void add_to_package(PackageDraft& to, EntryName name, int bound, const FunctionH
     R result = clone(*static_cast<const R*>(prototype));
     call.result(result);
     add();
+  }
+}
+
+template <class R, class... P, class F>
+void add_to_package(PackageDraft& to, const EntryName& name, int bound, const FunctionHandle& function, const F& f,
+                    std::remove_reference_t<P>&... argument) {
+  if (name.options.isa.empty())
+    return add_kernels_to_package<R, P...>(to, name, bound, function, function, f, argument...);
+  for (const std::string& isa : name.options.isa) {
+    const UnderIsa under(name, isa);
+    add_kernels_to_package<R, P...>(to, name, bound, function, fresh_function(function, name.loc), f, argument...);
   }
 }
 

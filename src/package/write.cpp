@@ -3,11 +3,13 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
+#include "base/options.hpp"
 #include "io/file.hpp"
 #include "io/safetensors.hpp"
 #include "package/leaves.hpp"
 #include "runtime/cache.hpp"
 #include "runtime/cache_file.hpp"
+#include "runtime/host/isa.hpp"
 #include "runtime/host/library.hpp"
 #include "trace/call_context.hpp"
 #include "trace/names.hpp"
@@ -221,24 +223,28 @@ runtime::PackageSpecialization record(EntryName name, const Specialization& made
   for (const TraceResult::Numbers& each : traced.numbers) to.numbers.push_back({each.leaf, each.bytes});
   to.generator = source_of(traced.generator);
   to.plan = kernels.executable->plan;
+  to.isa = weft::name(host_isa());
   return to;
-}
-
-// Whether a call that fits one fits the other.
-bool same_guards(const runtime::PackageSpecialization& a, const runtime::PackageSpecialization& b) {
-  const auto guards = [](const runtime::PackageSpecialization& each) {
-    runtime::FieldWriter to;
-    to(each.arguments, each.symbols, each.conditions);
-    return to.bytes();
-  };
-  return guards(a) == guards(b);
 }
 
 }  // namespace
 
-void add_call(PackageDraft& to, EntryName name, const FunctionHandle& handle, const CallSignature& signature,
-              TypeLines types, int bound) {
-  const Function& function = *handle.get();
+FunctionHandle fresh_function(const FunctionHandle& function, Loc loc) {
+  return FunctionHandle(make_function(function.get()->options, loc));
+}
+
+UnderIsa::UnderIsa(const EntryName& entry, const std::string& isa) : before_(options().isa) {
+  options().isa = isa;
+  if (name(host_isa()) == isa) return;
+  options().isa = before_;
+  refuse(entry, concat_text("can't be made for the instruction set \"", isa, "\": this machine has ", name(host_isa()),
+                            ", and there are baseline, avx2 and avx512"));
+}
+UnderIsa::~UnderIsa() { options().isa = before_; }
+
+void add_call(PackageDraft& to, EntryName name, const FunctionHandle& handle, const FunctionHandle& own,
+              const CallSignature& signature, TypeLines types, int bound) {
+  const Function& function = *own.get();
   const Scratch& scratch = innermost_scratch();
   if (name.text.empty()) fail("package", name.loc, "the name of the function is empty");
   const bool holds = name.options.weights;
@@ -251,7 +257,7 @@ void add_call(PackageDraft& to, EntryName name, const FunctionHandle& handle, co
   if (!is_new && entry->types != types.lines)
     refuse(name, concat_text("is in the package already, as a function of other types: ",
                              first_difference(entry->types, types.lines, "it", "this one")));
-  if (!is_new && to.functions[static_cast<std::size_t>(entry - file.entries.begin())].get() != &function)
+  if (!is_new && to.functions[static_cast<std::size_t>(entry - file.entries.begin())].get() != handle.get())
     refuse(name, "is in the package already, as another compiled function");
   if (!is_new && to.holds[static_cast<std::size_t>(entry - file.entries.begin())] != holds)
     refuse(name, holds ? "is in the package already, without weights" : "is in the package already, with weights");
@@ -266,7 +272,7 @@ void add_call(PackageDraft& to, EntryName name, const FunctionHandle& handle, co
     to.holds.push_back(holds);
   }
   for (const runtime::PackageSpecialization& each : entry->specializations)
-    if (same_guards(each, all)) return;
+    if (each.isa == all.isa && guards_text(each) == guards_text(all)) return;
   all.library = add_library(name, file, all.plan);
   entry->specializations.push_back(std::move(all));
 }

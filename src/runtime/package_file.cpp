@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <set>
 
 #include "base/fail.hpp"
 #include "base/member_count.hpp"
@@ -38,7 +40,7 @@ static_assert(lists_all<PackageSymbol> && lists_all<PackageCondition> && lists_a
               "a struct's fields() leave out a member");
 // A device is two fields, a digest too; plans are written apart.
 static_assert(member_count<PackageLeaf> == 12 && member_count<PackageOutput> == 5 &&
-                  member_count<PackageLibrary> == 4 && member_count<PackageSpecialization> == 12 &&
+                  member_count<PackageLibrary> == 4 && member_count<PackageSpecialization> == 13 &&
                   member_count<PackageEntry> == 3 && member_count<PackageFile> == 7 &&
                   member_count<PackageWeight> == 6 && member_count<Section> == 4,
               "a member was added: list it, then count it here");
@@ -189,7 +191,7 @@ std::shared_ptr<const Plan::Given> given_to(const PackageSpecialization& made,
 PackageFile read_fields(FieldReader& from, const std::vector<std::string_view>& code, const StepReader& read_step) {
   PackageFile package;
   std::vector<std::array<std::uint64_t, 2>> uses;  // of each specialization
-  from(package.isa, package.weights);
+  from(package.weights);
   for (auto entries = from.take<std::uint32_t>(); entries > 0; --entries) {
     PackageEntry& entry = package.entries.emplace_back();
     from(entry.name, entry.types);
@@ -293,6 +295,40 @@ void place(std::vector<PackageWeight>& weights, std::string_view section) {
   require(all == section.size());
 }
 
+// ---- instruction sets
+
+Isa isa_of(const PackageSpecialization& made) {
+  constexpr Isa isas[] = {Isa::baseline, Isa::avx2, Isa::avx512};
+  const auto* const isa = std::ranges::find(isas, std::string_view(made.isa), [](Isa each) { return name(each); });
+  require(isa != std::end(isas));
+  return *isa;
+}
+
+// Keeps of each kind of arguments what is for the largest instruction set that this machine has.
+void choose_isas(PackageFile& package) {
+  std::set<Isa> all;
+  for (const PackageEntry& entry : package.entries)
+    for (const PackageSpecialization& each : entry.specializations) all.insert(isa_of(each));
+  for (const Isa isa : all) package.isa += concat_text(package.isa.empty() ? "" : ", ", name(isa));
+  for (PackageEntry& entry : package.entries) {
+    std::map<std::string, std::size_t> best;  // by guards: its number
+    for (std::size_t i = 0; i < entry.specializations.size(); ++i) {
+      const PackageSpecialization& each = entry.specializations[i];
+      if (isa_of(each) > host_isa()) continue;
+      const auto [known, is_new] = best.try_emplace(guards_text(each), i);
+      if (!is_new && isa_of(entry.specializations[known->second]) < isa_of(each)) known->second = i;
+    }
+    std::vector<std::size_t> kept;
+    for (const auto& [guards, number] : best) kept.push_back(number);
+    std::ranges::sort(kept);
+    if (kept.empty() && !entry.specializations.empty())
+      refuse("was made for the instruction set ", package.isa, ", this machine has ", name(host_isa()));
+    std::vector<PackageSpecialization> chosen;
+    for (const std::size_t number : kept) chosen.push_back(std::move(entry.specializations[number]));
+    entry.specializations = std::move(chosen);
+  }
+}
+
 // ---- texts
 // ------------------------------------------------------------------------------------------------------------
 
@@ -343,9 +379,15 @@ std::string tensor_mismatch(const PackageLeaf& held, const GivenLeaf& given) {
 
 }  // namespace
 
+std::string guards_text(const PackageSpecialization& made) {
+  FieldWriter to;
+  to(made.arguments, made.symbols, made.conditions);
+  return to.bytes();
+}
+
 std::string write_package(const PackageFile& package, std::string& refusal) {
   FieldWriter to;
-  to(std::string(version()), std::string(architecture), kernel_abi, std::string(name(host_isa())), package.weights);
+  to(std::string(version()), std::string(architecture), kernel_abi, package.weights);
   std::vector<PackageLibrary> libraries = package.libraries;
   to(static_cast<std::uint32_t>(package.entries.size()));
   for (const PackageEntry& entry : package.entries) {
@@ -422,11 +464,7 @@ PackageFile parse_package(std::string_view bytes, const StepReader& read_step) {
     const bool has_weights = sections.back().kind == Section::Kind::weights;
     require(has_weights == !package.weights.empty());
     if (has_weights) place(package.weights, part(sections.back()));
-    constexpr Isa isas[] = {Isa::baseline, Isa::avx2, Isa::avx512};
-    const auto* const isa = std::ranges::find(isas, std::string_view(package.isa), [](Isa each) { return name(each); });
-    require(isa != std::end(isas));
-    if (*isa > host_isa())
-      refuse("was made for the instruction set ", package.isa, ", this machine has ", name(host_isa()));
+    choose_isas(package);
     return package;
   } catch (const Malformed&) {
     refuse("is damaged");
@@ -447,11 +485,14 @@ std::string damaged_weight(const PackageFile& package) {
 
 void prepare(PackageFile& package) {
   try {
-    std::vector<std::shared_ptr<Library>> libraries;
-    for (PackageLibrary& each : package.libraries) {
-      libraries.push_back(Library::load(each.bytes, each.key, each.units));
-      each.bytes = {};
-    }
+    std::vector<std::shared_ptr<Library>> libraries(package.libraries.size());
+    for (PackageEntry& entry : package.entries)
+      for (PackageSpecialization& each : entry.specializations) {
+        if (each.library == PackageSpecialization::no_library || libraries[each.library]) continue;
+        const PackageLibrary& library = package.libraries[each.library];
+        libraries[each.library] = Library::load(library.bytes, library.key, library.units);
+      }
+    for (PackageLibrary& each : package.libraries) each.bytes = {};
     for (PackageEntry& entry : package.entries)
       for (PackageSpecialization& each : entry.specializations) {
         if (each.library != PackageSpecialization::no_library) each.plan.functions = libraries[each.library];

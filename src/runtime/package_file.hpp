@@ -114,6 +114,7 @@ struct PackageSpecialization {
   std::vector<PackageNumbers> numbers;
   PackageSource generator;    // the next state of the default generator; undefined: it stays
   std::uint32_t library = 0;  // which of PackageFile::libraries the plan calls; no_library: none
+  std::string isa;            // the instruction set that its kernels are for; of the same guards there may be several
   Plan plan;                  // prepared, where it was read
   static constexpr std::uint32_t no_library = UINT32_MAX, generator_state = UINT32_MAX;
   // An input that is one of PackageFile::weights.
@@ -122,7 +123,7 @@ struct PackageSpecialization {
   static constexpr std::size_t weight_index(std::uint32_t input) { return input & ~(1U << 31); }
   static auto fields(auto& self) {
     return std::tie(self.arguments, self.symbols, self.conditions, self.inputs, self.outputs, self.result, self.results,
-                    self.states, self.numbers, self.generator, self.library);
+                    self.states, self.numbers, self.generator, self.library, self.isa);
   }
 };
 
@@ -147,11 +148,14 @@ struct PackageLibrary {
 struct PackageFile {
   std::vector<PackageEntry> entries;
   std::vector<PackageLibrary> libraries;  // of one that was read without their bytes: they are loaded
-  std::string isa;                        // that the kernels are for; who writes leaves it empty
+  std::string isa;                        // those that kernels are for; who writes leaves it empty
   std::string made_by, machine;           // likewise: the version of Weft that wrote it, the processors' architecture
   std::vector<PackageWeight> weights;
   std::string weights_header;  // of the safetensors file that they are in the file; who reads leaves it empty
 };
+
+// What a call must be to fit, as bytes: equal ones are equal guards.
+std::string guards_text(const PackageSpecialization& made);
 
 // The bytes of the file, up to those of the weights, which follow as their offsets say. `refusal`: why it can't be
 // written; empty where it can.
@@ -161,7 +165,8 @@ std::string write_package(const PackageFile& package, std::string& refusal);
 struct PackageRefusal {
   std::string why;
 };
-// Reads all of it and holds it against itself: nothing is loaded, no plan is ready to run. The weights are looked at
+// Reads all of it and holds it against itself: nothing is loaded, no plan is ready to run. Of specializations with the
+// same guards that is kept whose instruction set is the largest that this machine has. The weights are looked at
 // in `bytes`, as long as somebody uses them, and not held against their digests. Throws PackageRefusal.
 PackageFile parse_package(std::string_view bytes, const StepReader& read_step);
 // Plans that were read are given their kernels and prepared. Throws PackageRefusal.

@@ -217,6 +217,38 @@ TEST_CASE("a package runs on a machine with as many instructions, or more" * nee
                          : "was made for the instruction set " + widest + ", this machine has baseline"));
 }
 
+TEST_CASE("a package for several instruction sets runs with the largest one that the machine has" * needs(a_compiler)) {
+  const Folder folder;
+  const std::string widest(name(host_isa())), asked = options().isa;
+  const auto f = [](const Tensor& x) { return softmax(matmul(x, transpose(x, 0, 1)), -1); };
+  const Tensor x = reshape(arange(60), {12, 5}) * 0.01;
+  const std::string file = folder.file("f.weft");
+  const auto compiled = compile(f);
+  PackageWriter writer;
+  std::vector<std::string> isas{"baseline"};
+  if (widest != "baseline") isas.push_back(widest);
+  writer.add({"f", {.isa = isas}}, compiled, x);
+  writer.add({"f", {.isa = isas}}, compiled, x);  // which it has
+  writer.write(file);
+  const runtime::PackageFile parsed = runtime::parse_package(read(file), runtime::read_step);
+  CHECK(parsed.libraries.size() == isas.size());
+  REQUIRE(parsed.entries.at(0).specializations.size() == 1);
+  CHECK(parsed.entries[0].specializations[0].isa == widest);
+  const auto loaded = [&] { return load_package(file).function<Tensor(const Tensor&)>("f"); };
+  CHECK(bits_of(loaded()(x)) == bits_of(compile(f)(x)));
+  options().isa = "baseline";
+  const std::string there = bits_of(loaded()(x)), here = bits_of(compile(f)(x));
+  options().isa = asked;
+  CHECK(there == here);
+  for (const char* const isa : {"avx1024", ""})
+    CHECK(has(message_of([&] {
+                writer.add({"g", {.isa = {isa}}}, compiled, x);
+              }),
+              "[package] \"g\" can't be made for the instruction set \"" + std::string(isa) + "\": this machine has " +
+                  widest));
+  CHECK(options().isa == asked);
+}
+
 TEST_CASE("a file that was cut off, changed or is none is refused in a sentence" * needs(a_compiler)) {
   const Folder folder;
   const std::string file = folder.file("f.weft"), changed = folder.file("changed.weft");
@@ -277,7 +309,7 @@ TEST_CASE("a call finds what a package holds by its arguments, and not by where 
     const detail::FunctionHandle& handle = handle_of(f);
     detail::Call call(handle.get(), elsewhere, nullptr, nullptr, Loc::current());
     call.argument(x, detail::access<const Tensor&>);
-    detail::begin_package_call(call, *handle.get(), Loc::current());
+    detail::begin_package_call(call, *handle.get(), nullptr, Loc::current());
     Tensor result;
     call.result(result);
     call.run();
