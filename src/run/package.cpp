@@ -1,4 +1,5 @@
 // Opening and describing: handles of packages and of their functions.
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -12,6 +13,10 @@
 
 namespace weft::run {
 
+PackageBytes::~PackageBytes() {
+  if (!mapped_.empty()) munmap(const_cast<char*>(mapped_.data()), mapped_.size());
+}
+
 namespace {
 
 constinit Lazy<Handles<weft_package>> packages;
@@ -23,17 +28,18 @@ using runtime::PackageLeaf, runtime::PackageSource, runtime::PackageSpecializati
   refuse(WEFT_BAD_PACKAGE, "[weft_package_open] ", path, " ", why);
 }
 
-std::string bytes_of(const char* path) {
+std::shared_ptr<const PackageBytes> bytes_of(const char* path) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path, "rbe"), std::fclose);
   const auto refuse_errno = [&] { refuse_file(path, concat_text("can't be read: ", std::strerror(errno)).c_str()); };
   if (!file) refuse_errno();
   struct stat found {};
   if (fstat(fileno(file.get()), &found) != 0) refuse_errno();
   if (!S_ISREG(found.st_mode)) refuse_file(path, "is no file");
-  std::string bytes(static_cast<std::size_t>(found.st_size), '\0');
-  bytes.resize(std::fread(bytes.data(), 1, bytes.size(), file.get()));  // a file that was cut off is refused
-  if (std::ferror(file.get())) refuse_errno();
-  return bytes;
+  const auto size = static_cast<std::size_t>(found.st_size);
+  if (size == 0) return std::make_shared<PackageBytes>(std::string());
+  void* const data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fileno(file.get()), 0);
+  if (data == MAP_FAILED) refuse_errno();
+  return std::make_shared<PackageBytes>(std::string_view(static_cast<const char*>(data), size));
 }
 
 std::shared_ptr<const runtime::Preparable> read_linked_step(const std::string& name, runtime::FieldReader& from) {
@@ -44,16 +50,17 @@ std::shared_ptr<const runtime::Preparable> read_linked_step(const std::string& n
   return nullptr;
 }
 
-weft_package* open(const char* function, std::string name, const char* path, std::string bytes) {
+weft_package* open(const char* function, std::string name, const char* path,
+                   std::shared_ptr<const PackageBytes> bytes) {
   auto state = std::make_shared<PackageState>();
   state->name = std::move(name);
   state->bytes = std::move(bytes);
   try {
-    state->file = runtime::read_package(state->bytes, read_linked_step);
+    state->file = runtime::read_package(state->bytes->all(), read_linked_step);
   } catch (const runtime::PackageRefusal& refusal) {
     refuse(WEFT_BAD_PACKAGE, "[", function, "] ", path, " ", refusal.why);
   }
-  if (state->file.weights.empty()) state->bytes = {};
+  if (state->file.weights.empty()) state->bytes = nullptr;
   state->text = to_text(state->file);
   state->origin = origin_text(state->file);
   for (const runtime::PackageEntry& entry : state->file.entries) state->names.push_back(entry.name.c_str());
@@ -219,7 +226,8 @@ weft_status weft_package_open_bytes(const void* bytes, size_t size, const char* 
     *require("weft_package_open_bytes", "package", package) = nullptr;
     require("weft_package_open_bytes", "bytes", bytes);
     require("weft_package_open_bytes", "name", name);
-    *package = open("weft_package_open_bytes", name, name, std::string(static_cast<const char*>(bytes), size));
+    *package = open("weft_package_open_bytes", name, name,
+                    std::make_shared<PackageBytes>(std::string(static_cast<const char*>(bytes), size)));
   });
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "run/handle.hpp"
@@ -9,9 +10,23 @@
 
 namespace weft::run {
 
+// The bytes of a package: mapped, so that only what is used is read, or a copy of the caller's.
+class PackageBytes {
+ public:
+  explicit PackageBytes(std::string copy) : copy_(std::move(copy)) {}
+  explicit PackageBytes(std::string_view mapped) : mapped_(mapped) {}
+  PackageBytes(const PackageBytes&) = delete;
+  ~PackageBytes();
+  std::string_view all() const { return mapped_.empty() ? std::string_view(copy_) : mapped_; }
+
+ private:
+  std::string copy_;
+  std::string_view mapped_;
+};
+
 struct PackageState {
-  std::string name;   // of the file, without its folders
-  std::string bytes;  // in which its weights lie; empty: it has none
+  std::string name;                           // of the file, without its folders
+  std::shared_ptr<const PackageBytes> bytes;  // in which its weights lie; null: it has none
   runtime::PackageFile file;
   std::string text, origin;
   std::vector<const char*> names;
