@@ -108,11 +108,13 @@ std::string refusal_of(const PackageSpecialization& held) {
                        ", a number of C++, which a program in C does not pass: make it a Scalar, an Index or a Buffer");
   for (const runtime::PackageState& state : held.states) {
     const PackageLeaf& leaf = held.arguments[state.leaf];
-    if (!leaf.defined || state.source.kind == Source::undefined)
-      return concat_text("makes ", leaf.name, leaf.defined ? " undefined" : " defined",
-                         ", and a program in C passes memory that stays");
     const bool computed = state.source.kind == Source::output;
-    const PackageLeaf* const from = computed ? nullptr : &held.arguments[state.source.index];
+    const PackageLeaf* const from =
+        state.source.kind == Source::argument ? &held.arguments[state.source.index] : nullptr;
+    const bool gets_undefined = !computed && !(from && from->defined);
+    if (!leaf.defined || gets_undefined)
+      return concat_text("makes ", leaf.name, gets_undefined ? " undefined" : " defined",
+                         ", and a program in C passes memory that stays");
     const runtime::PackageOutput* const output = computed ? &held.outputs[state.source.index] : nullptr;
     const DType dtype = computed ? output->dtype : from->dtype;
     const std::size_t rank = computed ? output->sizes.size() : from->sizes.size();

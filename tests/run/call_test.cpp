@@ -5,11 +5,15 @@
 #include <atomic>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "runtime/package_file.hpp"
+#include "runtime/steps.hpp"
 #include "tests/count_allocations.hpp"
 #include "tests/needs_compiler.hpp"
 #include "weft/nn.hpp"
@@ -221,6 +225,32 @@ TEST_CASE("what C can't pass is refused by name" * needs(a_compiler)) {
   Given<float> given{{1, 2, 3}, {3}};
   CHECK(call(grows, 0, WEFT_ANY_KIND, given).status == WEFT_UNSUPPORTED);
   CHECK(says("gives argument 0 other sizes, and a program in C passes memory that stays"));
+}
+
+TEST_CASE("a state that a forged package takes from an undefined argument is refused" * needs(a_compiler)) {
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("weft-run-forged-" + std::to_string(getpid()) + ".weft");
+  Buffer state(zeros({}));
+  package(path, "f", compile([](const Tensor& wide, const Tensor&, Buffer& state) {
+            state = Buffer(state.tensor() + 1);
+            return wide * 2;
+          }),
+          zeros({}, {.dtype = DType::f64}), Tensor(), state);
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes(std::istreambuf_iterator<char>(file), {});
+  std::filesystem::remove(path);
+  runtime::PackageFile parsed = runtime::parse_package(bytes, runtime::read_step);
+  using Source = runtime::PackageSource::Kind;
+  parsed.entries.at(0).specializations.at(0).states.at(0).source = {Source::argument, 1};
+  std::string refusal;
+  const std::string forged = runtime::write_package(parsed, refusal);
+  weft_package* opened = nullptr;
+  REQUIRE(weft_package_open_bytes(forged.data(), forged.size(), "f.weft", &opened) == WEFT_OK);
+  weft_function* function = nullptr;
+  CHECK(weft_package_function(opened, "f", &function) == WEFT_UNSUPPORTED);
+  CHECK(says("makes argument 2 undefined, and a program in C passes memory that stays"));
+  CHECK(function == nullptr);
+  CHECK(weft_package_close(opened) == WEFT_OK);
 }
 
 TEST_CASE("a function may be closed while other threads call it" * needs(a_compiler)) {
