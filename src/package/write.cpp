@@ -99,10 +99,17 @@ std::size_t add_weight(EntryName name, PackageDraft& to, const Tensor& value, co
   return to.weights.size() - 1;
 }
 
-// What the file holds of the first arguments is taken out of them: the plan's inputs that are tensors of theirs are
-// weights then.
-void hold_bound(EntryName name, PackageDraft& draft, const Scratch& scratch, int bound,
-                runtime::PackageSpecialization& to) {
+// An input of a plan that becomes a weight.
+struct HeldInput {
+  std::size_t input;
+  Tensor value;
+  std::string leaf;  // `argument 0 (in.weight)`
+};
+
+// The first arguments are taken out. Returns the plan's inputs that are tensors of theirs: they are to become weights.
+std::vector<HeldInput> hold_bound(EntryName name, const Scratch& scratch, int bound,
+                                  runtime::PackageSpecialization& to) {
+  std::vector<HeldInput> held;
   const auto& leaves = scratch.arguments.leaves;
   std::uint32_t count = 0;
   while (count < leaves.size() && leaves[count].argument < bound) ++count;
@@ -130,7 +137,8 @@ void hold_bound(EntryName name, PackageDraft& draft, const Scratch& scratch, int
     else
       moved(output.donor);
   }
-  for (std::uint32_t& input : to.inputs) {
+  for (std::size_t i = 0; i < to.inputs.size(); ++i) {
+    std::uint32_t& input = to.inputs[i];
     if (input == runtime::PackageSpecialization::generator_state) continue;
     if (input >= count) {
       moved(input);
@@ -141,8 +149,7 @@ void hold_bound(EntryName name, PackageDraft& draft, const Scratch& scratch, int
         refuse(name, concat_text("has a size of ", weight_name(to.arguments[input].name),
                                  " that may vary, which is bound to it: leave out CompileOptions::dynamic, and mark "
                                  "the sizes of other arguments by mark_dynamic"));
-    input = runtime::PackageSpecialization::weight(
-        add_weight(name, draft, leaves[input].tensor(), to.arguments[input].name));
+    held.push_back({i, leaves[input].tensor(), to.arguments[input].name});
   }
   to.arguments.erase(to.arguments.begin(), to.arguments.begin() + count);
   for (std::size_t i = 0; i < to.arguments.size(); ++i) {
@@ -158,6 +165,7 @@ void hold_bound(EntryName name, PackageDraft& draft, const Scratch& scratch, int
   };
   for (std::size_t symbol = 0; symbol < to.symbols.size(); ++symbol)
     if (!is_passed(symbol)) refuse(name, "has a size that may vary of what is bound to it alone");
+  return held;
 }
 
 std::vector<runtime::PackageLeaf> held_leaves(EntryName name, const LeafList& list,
@@ -172,8 +180,9 @@ std::vector<runtime::PackageLeaf> held_leaves(EntryName name, const LeafList& li
   return leaves;
 }
 
-// Which of the file's libraries the plan calls.
-std::uint32_t add_library(EntryName name, runtime::PackageFile& file, const runtime::Plan& plan) {
+// Which of the file's libraries the plan calls. `missing` is the one that it does not have yet: it is to be the next.
+std::uint32_t library_of(EntryName name, const runtime::PackageFile& file, const runtime::Plan& plan,
+                         std::optional<runtime::PackageLibrary>& missing) {
   const auto* const library = dynamic_cast<const Library*>(plan.functions.get());
   if (!library) return runtime::PackageSpecialization::no_library;
   const auto found = std::ranges::find(file.libraries, library->key(), &runtime::PackageLibrary::key);
@@ -185,7 +194,7 @@ std::uint32_t add_library(EntryName name, runtime::PackageFile& file, const runt
     refuse(name,
            "has kernels that are in no cache folder any more, from which they are taken: WEFT_CACHE_DIR says "
            "where it is");
-  file.libraries.push_back({library->key(), library->units(), std::move(entry->payload)});
+  missing = runtime::PackageLibrary{library->key(), library->units(), std::move(entry->payload)};
   return index;
 }
 
@@ -262,18 +271,25 @@ void add_call(PackageDraft& to, EntryName name, const FunctionHandle& handle, co
   if (!is_new && to.holds[static_cast<std::size_t>(entry - file.entries.begin())] != holds)
     refuse(name, holds ? "is in the package already, without weights" : "is in the package already, with weights");
   runtime::PackageSpecialization all = record(name, *made, segment, signature, scratch);
-  if (holds) hold_bound(name, to, scratch, bound, all);
+  std::vector<HeldInput> held;
+  if (holds) held = hold_bound(name, scratch, bound, all);
   runtime::FieldWriter trial;
   write_plan(trial, all.plan);
   if (!trial.refusal().empty()) refuse(name, "can't be packaged: " + trial.refusal());
+  if (!is_new)
+    for (const runtime::PackageSpecialization& each : entry->specializations)
+      if (each.isa == all.isa && guards_text(each) == guards_text(all)) return;
+  std::optional<runtime::PackageLibrary> library;
+  all.library = library_of(name, file, all.plan, library);
+  // From here on nothing is refused: who goes on after a refusal has a draft without a part of what was refused.
+  if (library) file.libraries.push_back(*std::move(library));
+  for (const HeldInput& each : held)
+    all.inputs[each.input] = runtime::PackageSpecialization::weight(add_weight(name, to, each.value, each.leaf));
   if (is_new) {
     entry = file.entries.insert(file.entries.end(), {std::string(name.text), std::move(types.lines), {}});
     to.functions.push_back(handle);
     to.holds.push_back(holds);
   }
-  for (const runtime::PackageSpecialization& each : entry->specializations)
-    if (each.isa == all.isa && guards_text(each) == guards_text(all)) return;
-  all.library = add_library(name, file, all.plan);
   entry->specializations.push_back(std::move(all));
 }
 

@@ -164,6 +164,29 @@ TEST_CASE("a function that needs the program's code is not packaged, nor another
   CHECK(has(other, "[package] \"f\" is in the package already, as another compiled function, at refusals_test.cpp:"));
 }
 
+TEST_CASE("what is refused leaves no part of itself in the writer" * needs(a_compiler)) {
+  const Folder folder;
+  const std::string cache = std::exchange(options().cache_directory, folder.file("cache"));
+  const Mlp lost, kept;
+  const Tensor x = normal({5, 6});
+  const auto scaled = compile([](const Mlp& model, const Tensor& x) { return model(x) * 3.40625; }, bind(lost));
+  scaled(x).eval();
+  std::filesystem::remove_all(folder.file("cache"));
+  PackageWriter writer;
+  const EntryOptions with_weights{.weights = true};
+  const std::string message = message_of([&] { writer.add({"scaled", with_weights}, scaled, x); });
+  options().cache_directory = cache;
+  CAPTURE(message);
+  CHECK(message.starts_with("[package] \"scaled\" has kernels that are in no cache folder any more"));
+  const auto forward = compile([](const Mlp& model, const Tensor& x) { return softmax(model(x), -1); }, bind(kept));
+  writer.add({"forward", with_weights}, forward, x);
+  writer.write(folder.file("f.weft"));
+  const Package loaded = load_package(folder.file("f.weft"));
+  CHECK(loaded.names() == std::vector<std::string>{"forward"});
+  CHECK(loaded.weights() == std::vector<std::string>{"in.weight", "in.bias", "out.weight", "out.bias"});
+  CHECK(bits_of(loaded.function<Tensor(const Tensor&)>("forward")(x)) == bits_of(forward(x)));
+}
+
 TEST_CASE("a path that can't be written leaves the file that is there") {
   const Folder folder;
   const std::string folder_itself = folder.path;
