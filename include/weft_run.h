@@ -101,6 +101,9 @@ WEFT_RUN_API weft_status weft_package_close(weft_package* package);
 WEFT_RUN_API weft_status weft_package_names(const weft_package* package, size_t* count, const char* const** names);
 // Its format, the version of Weft that made it, and the processors that it is for, in a line for people.
 WEFT_RUN_API weft_status weft_package_origin(const weft_package* package, const char** origin);
+// Reads all weights that the package holds and compares them with their digests, which opening does not do: it is
+// WEFT_BAD_PACKAGE where one is damaged.
+WEFT_RUN_API weft_status weft_package_check_weights(const weft_package* package);
 // What the package holds, for people: a paragraph for each kind of arguments of each function, in the order of kinds.
 WEFT_RUN_API weft_status weft_package_text(const weft_package* package, const char** text);
 

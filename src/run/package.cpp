@@ -253,6 +253,15 @@ weft_status weft_package_origin(const weft_package* package, const char** origin
   });
 }
 
+weft_status weft_package_check_weights(const weft_package* package) {
+  return guarded([&] {
+    const auto state = Handles<weft_package>::state_of("weft_package_check_weights", package);
+    if (const std::string name = damaged_weight(state->file); !name.empty())
+      refuse(WEFT_BAD_PACKAGE, "[weft_package_check_weights] ", state->name, " is damaged: the bytes of ", name,
+             " are not those that were written");
+  });
+}
+
 weft_status weft_package_text(const weft_package* package, const char** text) {
   return guarded([&] {
     const auto state = Handles<weft_package>::state_of("weft_package_text", package);

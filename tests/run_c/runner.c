@@ -105,6 +105,8 @@ static void describe(void) {
   CHECK(count == 2 && strcmp(names[0], "forward") == 0 && strcmp(names[1], "step") == 0);
   CHECK(weft_package_origin(package, &text) == WEFT_OK && strstr(text, ", made by Weft "));
   CHECK(weft_package_text(package, &text) == WEFT_OK && strstr(text, "argument 0 (in.weight): f32[16,8]"));
+  CHECK(weft_package_check_weights(package) == WEFT_OK);
+  CHECK(weft_package_check_weights(NULL) == WEFT_BAD_CALL);
   CHECK(weft_function_kinds(forward, &count) == WEFT_OK && count == 1);
   CHECK(weft_function_arguments(forward, 0, &count, &infos) == WEFT_OK && count == parameters + 1);
   CHECK(strcmp(infos[0].name, "argument 0 (in.weight)") == 0 && infos[0].rank == 2 && !infos[0].is_written);

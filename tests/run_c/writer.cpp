@@ -49,6 +49,8 @@ int main(int, char** arguments) try {
   writer.write(folder + "/forward.weft");
   writer.add("step", step, model, x, labels);
   writer.write(folder + "/mlp.weft");
+  package(folder + "/held.weft", {"forward", {.weights = true}},
+          compile([](const Mlp& model, const Tensor& x) { return softmax(model(x), -1); }, bind(model)), x);
 
   std::ofstream to(folder + "/mlp.values", std::ios::binary);
   write(to, model);

@@ -308,6 +308,7 @@ void describe(const Options& options) {
 void check(const Options& options) {
   const Opened opened(options.words[1]);
   const char* origin = nullptr;
+  need(weft_package_check_weights(opened.package));
   need(weft_package_origin(opened.package, &origin));
   std::printf("%s runs here: it is whole, %s\n", options.words[1].c_str(), origin);
   std::size_t count = 0;
