@@ -194,8 +194,8 @@ class Call {
       if (!given || given->ndim != info.rank || !same(given->dtype, info.dtype) || !is_on_host(given->device) ||
           leaf.device.type != Device::Type::cpu || (given->ndim > 0 && !given->shape))
         return false;
-      std::int64_t elements = 1;
-      bool is_plain = true;
+      std::int64_t elements = 1;  // a size of 0 counts as 1 at first: strides, which a result has, must not overflow
+      bool is_plain = true, is_empty = false;
       for (int axis = info.rank; axis-- > 0;) {
         const std::int64_t size = given->shape[axis];
         if (info.sizes[axis] == WEFT_VARIES) {
@@ -208,8 +208,11 @@ class Call {
           return false;
         }
         if (given->strides && size != 1 && given->strides[axis] != elements) is_plain = false;
-        if (__builtin_mul_overflow(elements, size, &elements) || elements >= most_bytes / 8) return false;
+        is_empty = is_empty || size == 0;
+        if (__builtin_mul_overflow(elements, std::max<std::int64_t>(size, 1), &elements) || elements >= most_bytes / 8)
+          return false;
       }
+      if (is_empty) elements = 0;
       if (elements > 0 && !given->data) return false;
       auto* const first = elements == 0 ? nullptr : static_cast<std::uint8_t*>(given->data) + given->byte_offset;
       if (reinterpret_cast<std::uintptr_t>(first) % storage_bytes(leaf.dtype, 1) != 0) is_plain = false;

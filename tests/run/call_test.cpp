@@ -227,6 +227,23 @@ TEST_CASE("what C can't pass is refused by name" * needs(a_compiler)) {
   CHECK(says("gives argument 0 other sizes, and a program in C passes memory that stays"));
 }
 
+TEST_CASE("a tensor without elements whose other sizes are too large is refused" * needs(a_compiler)) {
+  PackageWriter writer;
+  const Tensor none = zeros({2, 3, 0});
+  mark_dynamic(none, 0), mark_dynamic(none, 1);
+  writer.add("f", compile([](const Tensor& none, const Tensor& x) { return std::pair(none, x * 2); }), none, ones({2}));
+  const RunFunction f(writer);
+  REQUIRE(f.status == WEFT_OK);
+  const std::int64_t large = std::int64_t{1} << 40;
+  Given<float> wide{{}, {large, 7, 0}}, too_wide{{}, {large, large, 0}}, x{{1, 2}, {2}};
+  const Results results = call(f, 2, WEFT_ANY_KIND, wide, x);
+  REQUIRE(results.status == WEFT_OK);
+  CHECK(results.tensors[0]->dl_tensor.shape[0] == large);
+  CHECK(results.floats(1) == Floats{2, 4});
+  CHECK(call(f, 2, WEFT_ANY_KIND, too_wide, x).status == WEFT_BAD_CALL);
+  CHECK(says("tensor 0 of the call has a size that is negative, or too many elements"));
+}
+
 TEST_CASE("a state that a forged package takes from an undefined argument is refused" * needs(a_compiler)) {
   const std::string path =
       std::filesystem::temp_directory_path() / ("weft-run-forged-" + std::to_string(getpid()) + ".weft");
