@@ -1,4 +1,9 @@
 // Packages that hold what is bound to a function: mapped, shared between functions, replaced, read by the user.
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <thread>
+
 #include "base/options.hpp"
 #include "io/safetensors.hpp"
 #include "package/support.hpp"
@@ -27,6 +32,15 @@ Tensor count(Counted& model, const Tensor& x) {
 }
 Tensor plain(const Counted& model, const Tensor& x) {
   return model.kind == "relu" ? relu(model.layer(x)) : model.layer(x);
+}
+
+struct Many {
+  std::vector<Param> parts;
+};
+Tensor joined(const Many& model, const Tensor& x) {
+  std::vector<Tensor> parts;
+  for (const Param& each : model.parts) parts.push_back(each.tensor());
+  return concat(parts, 0) * x;
 }
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -125,6 +139,33 @@ TEST_CASE("functions of one file share their weights, which can be replaced" * n
   // Elements in another order, and a value that is not computed yet.
   loaded.update_constants("out.weight", transpose(transpose(other.out.weight.tensor(), 0, 1) * 1.0, 0, 1));
   CHECK(is_of(other));
+}
+
+TEST_CASE("a call beside update_constants sees all weights of one update" * needs(a_compiler)) {
+  const Folder folder;
+  Many model;
+  for (int i = 0; i < 32; ++i) model.parts.emplace_back(zeros({1}));
+  const Tensor x = ones({1});
+  package(folder.file("f.weft"), {"joined", {.weights = true}}, compile(joined, bind(model)), x);
+  Package loaded = load_package(folder.file("f.weft"));
+  std::map<std::string, Tensor> weights[2];  // all 0, and all 1
+  for (const std::string& name : loaded.weights()) weights[0][name] = zeros({1}), weights[1][name] = ones({1});
+  REQUIRE(weights[0].size() == model.parts.size());
+  const auto f = loaded.function<OfTensor>("joined");
+  std::atomic<int> calls = 0, mixed = 0;
+  std::atomic<bool> done = false;
+  const auto run = [&] {
+    for (; !done; ++calls) {
+      const Tensor result = f(x);
+      const auto elements = result.data<float>();
+      if (std::ranges::count(elements, elements[0]) != static_cast<std::ptrdiff_t>(model.parts.size())) ++mixed;
+    }
+  };
+  std::thread threads[] = {std::thread(run), std::thread(run)};
+  for (int i = 0; i < 200 || calls < 1000; ++i) loaded.update_constants(weights[i % 2]);
+  done = true;
+  for (std::thread& thread : threads) thread.join();
+  CHECK(mixed.load() == 0);
 }
 
 TEST_CASE("a package is read by the user's own reader" * needs(a_compiler)) {
