@@ -115,12 +115,12 @@ Array read_npy(const std::string& path) {
     array.sizes.push_back(size);
     for (at = end; *at == ',' || *at == ' ';) ++at;
   }
+  const std::size_t wanted = bytes_of(array.dtype, array.sizes, path);
   if (order == "True" && array.sizes.size() > 1) {
     std::int64_t stride = 1;
     for (const std::int64_t size : array.sizes)
       array.strides.push_back(stride), stride *= std::max<std::int64_t>(size, 1);
   }
-  const std::size_t wanted = bytes_of(array.dtype, array.sizes, path);
   if (all.size() - start - length != wanted)
     throw Failure{path + " has " + std::to_string(all.size() - start - length) +
                   " bytes of elements, its header says " + std::to_string(wanted)};
@@ -179,10 +179,11 @@ std::string name_of(weft_data_type dtype) { return type_of(dtype).name; }
 
 std::size_t bytes_of(weft_data_type dtype, const std::vector<std::int64_t>& sizes, const std::string& what) {
   std::size_t bytes = dtype.bits / 8;
-  for (const std::int64_t size : sizes)
-    if (size < 0 || __builtin_mul_overflow(bytes, static_cast<std::size_t>(size), &bytes) || bytes >> 48)
+  for (const std::int64_t size : sizes)  // those beside a size of 0 make strides, which must not be too large either
+    if (size < 0 || __builtin_mul_overflow(bytes, std::max<std::size_t>(static_cast<std::size_t>(size), 1), &bytes) ||
+        bytes >> 48)
       throw Failure{what + " has a size that is negative, or too many elements"};
-  return bytes;
+  return std::ranges::count(sizes, 0) > 0 ? 0 : bytes;
 }
 
 bool is_npy(const std::string& path) { return ends_with(path, ".npy"); }
