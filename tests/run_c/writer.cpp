@@ -3,6 +3,7 @@
 // in the files that weft_run reads and writes.
 #include <fstream>
 #include <iostream>
+#include <optional>
 
 #include "weft/grad.hpp"
 #include "weft/io.hpp"
@@ -18,6 +19,18 @@ namespace {
 struct Mlp {
   nn::Linear in{8, 16}, out{16, 3};
   Tensor operator()(const Tensor& x) const { return out(relu(in(x))); }
+};
+
+// An argument's name is the end of another one's.
+struct Around {
+  Param weight = Param(ones({2}));
+  nn::Linear in{2, 2};
+};
+struct Counter {
+  Buffer weight = Buffer(zeros({2}));
+};
+struct MayShift {
+  std::optional<Tensor> offset;
 };
 
 template <class T>
@@ -51,6 +64,28 @@ int main(int, char** arguments) try {
   writer.write(folder + "/mlp.weft");
   package(folder + "/held.weft", {"forward", {.weights = true}},
           compile([](const Mlp& model, const Tensor& x) { return softmax(model(x), -1); }, bind(model)), x);
+
+  const Tensor two = from_list({1.f, 2.f});
+  PackageWriter named;
+  named.add("around", compile([](const Around& model, const Tensor& x) { return x * model.weight + model.in.bias; }),
+            Around{}, two);
+  Counter first, second;
+  named.add("count", compile([](Counter& a, Counter& b, const Tensor& x) {
+              a.weight = Buffer(a.weight.tensor() + x);
+              b.weight = Buffer(b.weight.tensor() - x);
+            }),
+            first, second, two);
+  const auto shifted = compile([](const MayShift& by, const Tensor& x) { return by.offset ? x + *by.offset : x * 2; });
+  named.add("shifted", shifted, MayShift{}, two);
+  named.add("shifted", shifted, MayShift{two}, two);
+  named.write(folder + "/named.weft");
+  const Tensor weight = from_list({10.f, 20.f}), bias = from_list({3.f, 4.f}), matrix = zeros({2, 2});
+  io::save(folder + "/around.safetensors",
+           {{"model.weight", weight}, {"model.in.weight", matrix}, {"model.in.bias", bias}});
+  io::save(folder + "/exact.safetensors", {{"weight", weight}, {"in.weight", matrix}, {"in.bias", bias}});
+  io::save(folder + "/one.safetensors", {{"weight", weight}});
+  io::save(folder + "/counts.safetensors", {{"argument 0 (weight)", weight}, {"argument 1 (weight)", bias}});
+  io::save_npy(folder + "/two.npy", two);
 
   std::ofstream to(folder + "/mlp.values", std::ios::binary);
   write(to, model);

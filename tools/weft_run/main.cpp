@@ -6,7 +6,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <limits>
+#include <numeric>
+#include <optional>
 #include <random>
 #include <string_view>
 
@@ -108,10 +111,10 @@ class Function {
   // The results, which live as long as this object or until the next call.
   class Results {
    public:
-    Results(const Function& function, std::size_t kind, std::vector<Array>& arguments, std::size_t count)
+    Results(const Function& function, std::size_t kind, const std::vector<Array*>& arguments, std::size_t count)
         : tensors(count) {
       std::vector<weft_tensor> given;
-      for (Array& each : arguments) given.push_back(each.tensor());
+      for (Array* const each : arguments) given.push_back(each->tensor());
       std::vector<const weft_tensor*> pointers;
       for (const weft_tensor& each : given) pointers.push_back(&each);
       need(weft_function_call(function.function_, kind, pointers.data(), pointers.size(), tensors.data(), count));
@@ -144,50 +147,114 @@ std::string short_name(const char* name) {
   if (open == std::string_view::npos || !whole.ends_with(')')) return std::string(whole);
   return std::string(whole.substr(open + 1, whole.size() - open - 2));
 }
-// Whether a tensor of this name is for the argument: also `model.in.weight`, as Weft's own files have it.
-bool is_named(const Array& array, const char* argument) {
-  const std::string name = short_name(argument);
-  return array.name == argument || array.name == name || array.name.ends_with("." + name);
+// The same of tensors of a call. Where two would have one name, each has its whole one.
+std::vector<std::string> file_names(const std::vector<weft_tensor_info>& infos) {
+  std::vector<std::string> all, names;
+  for (const weft_tensor_info& each : infos) all.push_back(short_name(each.name));
+  for (std::size_t i = 0; i < infos.size(); ++i)
+    names.push_back(std::ranges::count(all, all[i]) > 1 ? infos[i].name : all[i]);
+  return names;
 }
 
-std::vector<Array> arguments_of(const Function& function, std::size_t kind, const std::vector<std::string>& paths) {
-  const std::vector<weft_tensor_info> wanted = function.arguments(kind);
-  std::vector<Array> given(wanted.size());
+struct InputFile {
+  std::string path;
+  std::vector<Array> arrays;
+};
+
+// The tensor of the file for each argument; null: it has none. A tensor that has the argument's name comes first. The
+// others are taken by how their names end (`model.in.weight`, as Weft's own files have it), by long ends first:
+// `model.in.weight` is not for `weight` where there is an `in.weight`.
+std::vector<Array*> named_arrays(InputFile& file, const std::vector<weft_tensor_info>& wanted,
+                                 const std::string& called) {
+  const std::vector<std::string> names = file_names(wanted);
+  std::vector<Array*> found(wanted.size());
+  const auto take = [&](std::size_t i, const auto& fits) {
+    const Array* const before = found[i];
+    for (Array& each : file.arrays) {
+      if (before || !fits(each.name) || std::ranges::find(found, &each) != found.end()) continue;
+      if (found[i]) throw Failure{file.path + " has a second tensor for " + wanted[i].name + " of " + called};
+      found[i] = &each;
+    }
+  };
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    take(i, [&](const std::string& name) { return name == names[i] || name == wanted[i].name; });
+  std::vector<std::size_t> order(wanted.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater{}, [&](std::size_t i) { return names[i].size(); });
+  for (const std::size_t i : order) take(i, [&](const std::string& name) { return name.ends_with("." + names[i]); });
+  return found;
+}
+
+// The arguments of a kind from files, by names and by their order.
+std::vector<Array*> arguments_of_kind(const Function& function, const std::vector<weft_tensor_info>& wanted,
+                                      std::vector<InputFile>& files) {
+  std::vector<Array*> given(wanted.size());
   std::vector<const std::string*> from(wanted.size());
-  std::vector<std::pair<Array, const std::string*>> in_order;
-  for (const std::string& path : paths) {
-    std::vector<Array> arrays = read_arrays(path);
-    if (is_npy(path)) {
-      in_order.emplace_back(std::move(arrays[0]), &path);
+  std::vector<InputFile*> in_order;
+  for (InputFile& file : files) {
+    if (is_npy(file.path)) {
+      in_order.push_back(&file);
       continue;
     }
-    bool any = false;
+    const std::vector<Array*> found = named_arrays(file, wanted, function.called);
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-      const auto named = [&](const Array& each) { return is_named(each, wanted[i].name); };
-      const auto found = std::ranges::find_if(arrays, named);
-      if (found == arrays.end()) continue;
-      if (std::ranges::count_if(arrays, named) > 1 || from[i])
-        throw Failure{path + " has a second tensor for " + wanted[i].name + " of " + function.called};
-      given[i] = *found, from[i] = &path, any = true;
+      if (!found[i]) continue;
+      if (given[i]) throw Failure{file.path + " has a second tensor for " + wanted[i].name + " of " + function.called};
+      given[i] = found[i], from[i] = &file.path;
     }
-    if (!any) throw Failure{path + " has no tensor with the name of an argument of " + function.called};
+    if (std::ranges::all_of(found, [](const Array* each) { return !each; }))
+      throw Failure{file.path + " has no tensor with the name of an argument of " + function.called};
   }
   auto next = in_order.begin();
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (from[i]) continue;
+    if (given[i]) continue;
     if (next == in_order.end())
       throw Failure{function.called + " takes " + std::to_string(wanted.size()) + " tensors: there is none for " +
                     wanted[i].name};
-    given[i] = std::move(next->first), from[i] = (next++)->second;
+    given[i] = &(*next)->arrays[0], from[i] = &(*next)->path;
+    ++next;
   }
   if (next != in_order.end())
-    throw Failure{*next->second + " is one tensor more than " + function.called + " takes, which is " +
+    throw Failure{(*next)->path + " is one tensor more than " + function.called + " takes, which is " +
                   std::to_string(wanted.size())};
   // What is written lies in row-major order.
   for (std::size_t i = 0; i < wanted.size(); ++i)
-    if (wanted[i].is_written && !given[i].strides.empty())
+    if (wanted[i].is_written && !given[i]->strides.empty())
       throw Failure{*from[i] + " is for " + wanted[i].name + ", which is changed: write it in row-major order"};
   return given;
+}
+
+bool fits(const weft_tensor_info& wanted, const Array& array) {
+  const auto& [code, bits, lanes] = array.dtype;
+  if (wanted.dtype.code != code || wanted.dtype.bits != bits || array.sizes.size() != std::size_t(wanted.rank))
+    return false;
+  for (std::size_t axis = 0; axis < array.sizes.size(); ++axis)
+    if (array.sizes[axis] < wanted.least[axis] || array.sizes[axis] > wanted.most[axis]) return false;
+  return true;
+}
+
+struct Arguments {
+  std::size_t kind;  // which names them
+  std::vector<Array*> arrays;
+};
+// Where no kind is asked for, of the first one that they fit; else of the first one with as many, by these names: the
+// call says then what does not fit.
+Arguments arguments_of(const Function& function, std::size_t asked, std::vector<InputFile>& files) {
+  if (asked != WEFT_ANY_KIND) return {asked, arguments_of_kind(function, function.arguments(asked), files)};
+  std::optional<Arguments> named;
+  std::optional<Failure> first;
+  for (std::size_t kind = 0; kind < function.kinds(); ++kind) try {
+      const std::vector<weft_tensor_info> wanted = function.arguments(kind);
+      Arguments found{kind, arguments_of_kind(function, wanted, files)};
+      bool all = true;
+      for (std::size_t i = 0; i < wanted.size(); ++i) all = all && fits(wanted[i], *found.arrays[i]);
+      if (all) return found;
+      if (!named) named = std::move(found);
+    } catch (const Failure& failure) {
+      if (!first) first = failure;
+    }
+  if (named) return *named;
+  throw first ? *first : Failure{function.called + " has no kind of arguments"};
 }
 
 void print(const char* name, const weft_tensor& tensor) {
@@ -226,10 +293,11 @@ void run(const Options& options) {
   const std::string& path = options.words[1];
   const Opened opened(path);
   const Function function(opened, options.words[2], path);
-  const std::size_t shown = options.kind == WEFT_ANY_KIND ? 0 : options.kind;
-  // Which kind it is the tensors say; before they are there, the first one names them.
-  std::vector<Array> arguments = arguments_of(function, shown, options.inputs);
+  std::vector<InputFile> inputs;
+  for (const std::string& each : options.inputs) inputs.push_back({each, read_arrays(each)});
+  const auto [shown, arguments] = arguments_of(function, options.kind, inputs);
   const std::vector<weft_tensor_info> infos = function.results(shown), wanted = function.arguments(shown);
+  const std::vector<std::string> names = file_names(wanted);
   const std::size_t files = static_cast<std::size_t>(std::ranges::count_if(options.outputs, is_npy));
   if (files > infos.size())
     throw Failure{function.called + " gives " + std::to_string(infos.size()) + " tensors, there are " +
@@ -238,9 +306,9 @@ void run(const Options& options) {
   std::vector<weft_tensor> changed;
   std::vector<Named> all;
   for (std::size_t i = 0; i < infos.size(); ++i) all.push_back({infos[i].name, &results.tensors[i]->dl_tensor});
-  for (Array& each : arguments) changed.push_back(each.tensor());
+  for (Array* const each : arguments) changed.push_back(each->tensor());
   for (std::size_t i = 0; i < wanted.size(); ++i)
-    if (wanted[i].is_written) all.push_back({short_name(wanted[i].name), &changed[i]});
+    if (wanted[i].is_written) all.push_back({names[i], &changed[i]});
   std::size_t next = 0;
   for (const std::string& output : options.outputs)
     is_npy(output) ? write_npy(output, *all[next++].tensor) : write_safetensors(output, all);
@@ -275,9 +343,10 @@ void benchmark(const Options& options) {
   const Function function(opened, options.words[2], options.words[1]);
   const std::size_t kind = options.kind == WEFT_ANY_KIND ? 0 : options.kind;
   std::mt19937_64 bits(0);
-  std::vector<Array> arguments;
-  for (const weft_tensor_info& info : function.arguments(kind))
-    arguments.push_back(random_array(info, options.size, bits));
+  std::vector<Array> made;
+  for (const weft_tensor_info& info : function.arguments(kind)) made.push_back(random_array(info, options.size, bits));
+  std::vector<Array*> arguments;
+  for (Array& each : made) arguments.push_back(&each);
   const std::size_t count = function.results(kind).size();
   using Clock = std::chrono::steady_clock;
   const auto seconds_since = [](Clock::time_point start) {
@@ -345,7 +414,8 @@ int main(int count, char** arguments) try {
   if (options.words.size() != command->words)
     throw WrongUse{options.words[0] + (command->words == 2 ? " wants a file" : " wants a file and a function")};
   command->run(options);
-  if (std::fflush(stdout) != 0 || std::ferror(stdout)) throw Failure{std::string("standard output can't be written: ") + std::strerror(errno)};
+  if (std::fflush(stdout) != 0 || std::ferror(stdout))
+    throw Failure{std::string("standard output can't be written: ") + std::strerror(errno)};
   return 0;
 } catch (const WrongUse& wrong) {
   std::fprintf(stderr, "weft_run: %s; weft_run --help shows how it is called\n", wrong.what.c_str());
