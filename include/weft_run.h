@@ -40,7 +40,7 @@ typedef int32_t weft_status;
 enum {
   WEFT_OK = 0,
   WEFT_BAD_CALL = 1,     // a null pointer, a handle that was closed, an index or a count that is out of range
-  WEFT_BAD_PACKAGE = 2,  // the file can't be read, is damaged, or was made for another version or processor
+  WEFT_BAD_PACKAGE = 2,  // the file can't be read, is damaged, of another format or for another processor
   WEFT_NO_FUNCTION = 3,  // the package has no function of the name
   WEFT_UNSUPPORTED = 4,  // the function can't be run through this interface
   WEFT_MISMATCH = 5,     // the tensors are not what the package holds

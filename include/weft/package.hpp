@@ -285,9 +285,10 @@ class Package {
   // For people: a paragraph for each kind of arguments that each function was compiled for.
   std::string describe() const;
   std::vector<std::string> weights() const;  // the names of the tensors that the file holds: "in.weight"
-  // From now on these are the tensors of these names, in all functions of this package and of its copies; calls that
-  // other threads are in end with those that they began with. The file stays. All of them or none: throws Error where
-  // the package has no weight of a name, or it has another dtype or other sizes.
+  // From now on these are the tensors of these names, in all functions of this package and of its copies. They are
+  // replaced one function after the other, in each all at once: a call of another thread meanwhile has all of the new
+  // ones or all of those before. The file stays. Throws Error, and replaces none, where the package has no weight of a
+  // name, or it has another dtype or other sizes.
   void update_constants(const std::map<std::string, Tensor>& values, Loc loc = Loc::current());
   // The same of one.
   void update_constants(const std::string& name, const Tensor& value, Loc loc = Loc::current()) {
@@ -310,8 +311,8 @@ struct LoadOptions {
 };
 
 // Reads a package, and makes all that it holds ready to run. Nothing is traced or compiled, then or later. Throws Error
-// where the file can't be read or is damaged, was made by another version of Weft or for another processor, or needs a
-// library that is not here.
+// where the file can't be read or is damaged, has another format than this version of Weft reads, was made for another
+// processor, or needs a library that is not here.
 Package load_package(const std::string& path, const LoadOptions& options, Loc loc = Loc::current());
 inline Package load_package(const std::string& path, Loc loc = Loc::current()) { return load_package(path, {}, loc); }
 
