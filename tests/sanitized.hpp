@@ -1,12 +1,23 @@
-// How much less a test does where AddressSanitizer makes everything slow: large counts are divided by it.
+// What is otherwise where a sanitizer is.
 #pragma once
+#include <string>
 
 namespace weft::test {
 
+// Where AddressSanitizer makes everything slow, large counts are divided by it.
 #ifdef __SANITIZE_ADDRESS__
 inline constexpr int less_when_sanitized = 5;
 #else
 inline constexpr int less_when_sanitized = 1;
 #endif
+
+// A need (needs.hpp).
+inline std::string kernels_without_sanitizer() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return "kernels call the sanitizer here, and take many times as long";
+#else
+  return {};
+#endif
+}
 
 }  // namespace weft::test

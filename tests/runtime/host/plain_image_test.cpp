@@ -6,7 +6,9 @@
 
 #include "runtime/host/abi.hpp"
 #include "runtime/host/compiler.hpp"
+#include "tests/needs.hpp"
 #include "tests/runtime/support.hpp"
+#include "tests/sanitized.hpp"
 
 using weft::PlainImage;
 
@@ -18,7 +20,8 @@ std::string compiled(const std::string& unit) {
 
 }  // namespace
 
-TEST_CASE("an object that needs nothing runs without the system's loader") {
+TEST_CASE("an object that needs nothing runs without the system's loader" *
+          weft::test::needs(weft::test::kernels_without_sanitizer)) {
   std::string reason;
   const auto image = PlainImage::map(compiled(weft::test::unit_answering(42)), reason);
   REQUIRE_MESSAGE(image, reason);
@@ -41,7 +44,8 @@ TEST_CASE("one that needs more is refused, and so is what is none") {
         "they refer to other places");
 }
 
-TEST_CASE("bytes that were changed are refused, or mapped: nothing outside of them is read") {
+TEST_CASE("bytes that were changed are refused, or mapped: nothing outside of them is read" *
+          weft::test::needs(weft::test::kernels_without_sanitizer)) {
   const std::string bytes = compiled(weft::test::unit_answering(42));
   std::mt19937_64 random(3);
   std::string reason;
