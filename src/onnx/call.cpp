@@ -13,7 +13,10 @@ template <class T, class To>
 void append_elements(std::span<const std::uint8_t> bytes, std::vector<To>& to) {
   for (std::size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
     T element;
-    std::memcpy(&element, bytes.data() + at, sizeof(T));
+    if constexpr (std::is_same_v<T, bool>)
+      element = bytes[at] != 0;
+    else
+      std::memcpy(&element, bytes.data() + at, sizeof(T));
     if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>)
       to.push_back(static_cast<To>(static_cast<float>(element)));
     else
@@ -59,6 +62,18 @@ std::string packed(const KnownElements& from) {
   return {};
 }
 
+// The elements that the bytes are, in `to`, which has their dtype.
+void read_into(KnownElements& to, std::span<const std::uint8_t> bytes) {
+  append_elements(to.dtype, bytes, to);
+  if (std::ranges::any_of(to.integers, [](Dim each) { return each.beyond(); }))
+    to.exact.assign(bytes.begin(), bytes.end());
+}
+DType checked_dtype(const TensorData& data, Loc loc) {
+  if (!has_dtype(data.type))
+    fail("onnx::Model", loc, "tensor ", data.name, " is of ", element_name(data.type), ", which is no dtype");
+  return dtype_of_element(data.type);
+}
+
 Tensor copied_in(const void* bytes, DType dtype, const Shape& shape, std::size_t count, Device device, Loc loc) {
   const Tensor made = weft::detail::copy_in(bytes, dtype, shape, count, weft::detail::HostData::constant, loc);
   return device == Device::cpu() ? made : to(made, device, loc);
@@ -92,6 +107,7 @@ Tensor Value::tensor(Device device, Loc loc) const {
   if (!host_) return tensor_;
   const Options options{host_->dtype, device};
   const Shape shape = this->shape();
+  if (!host_->exact.empty()) return copied_in(host_->exact.data(), host_->dtype, shape, host_->count(), device, loc);
   if (!host_->numbers.empty() && all_same(host_->numbers)) return full(shape, At(host_->numbers[0], loc), options);
   if (all_same(host_->integers)) return full(shape, At(host_->integers[0], loc), options);
   if (!host_->symbolic()) {
@@ -103,22 +119,27 @@ Tensor Value::tensor(Device device, Loc loc) const {
   return reshape(At(concat(parts, 0, loc), loc), shape);
 }
 
-KnownElements known_elements(const TensorData& data) {
-  KnownElements made{dtype_of_element(data.type), data.sizes};
-  append_elements(made.dtype, data.elements(), made);
+KnownElements known_elements(const TensorData& data, Loc loc) {
+  KnownElements made{checked_dtype(data, loc), data.sizes};
+  read_into(made, data.elements());
+  return made;
+}
+KnownElements known_integers(const std::vector<std::int64_t>& elements, std::vector<std::int64_t> sizes) {
+  KnownElements made{DType::i64, std::move(sizes)};
+  read_into(made, {reinterpret_cast<const std::uint8_t*>(elements.data()), elements.size() * 8});
   return made;
 }
 Tensor constant_of(const TensorData& data, Device device, Loc loc) {
+  const DType dtype = checked_dtype(data, loc);
   Shape shape;
   for (std::int64_t size : data.sizes) shape.push_back(size);
-  return copied_in(data.elements().data(), dtype_of_element(data.type), shape, static_cast<std::size_t>(data.count()),
-                   device, loc);
+  return copied_in(data.elements().data(), dtype, shape, static_cast<std::size_t>(data.count()), device, loc);
 }
 KnownElements read_elements(const Tensor& tensor, Loc loc) {
   KnownElements made{tensor.dtype(loc)};
   for (Dim size : tensor.shape(loc)) made.sizes.push_back(static_cast<std::int64_t>(size));
   const io::HostElements elements(tensor, loc);
-  append_elements(made.dtype, elements.bytes(), made);
+  read_into(made, elements.bytes());
   return made;
 }
 
@@ -134,6 +155,11 @@ const Value* Scope::find(const std::string& name) const {
 const Value& NodeCall::value(std::size_t i) const {
   if (!has(i)) refuse("input ", i, " is missing");
   return inputs_[i];
+}
+void NodeCall::give(Value value) {
+  if (value.host() && value.host()->sizes.size() > std::size_t{max_rank})
+    refuse("gives ", value.host()->sizes.size(), " axes, and a tensor has at most ", max_rank);
+  outputs_.push_back(std::move(value));
 }
 std::vector<Tensor> NodeCall::tensors(std::size_t first) const {
   std::vector<Tensor> all;

@@ -18,12 +18,13 @@ namespace weft::onnx {
 struct Program;
 
 // Elements that are known on the host, row-major. Of integers and bool `integers` has them, which may be symbolic, of
-// floats `numbers`.
+// floats `numbers`. An i64 that no Dim holds is cut in `integers`; `exact` has the bytes of all elements then.
 struct KnownElements {
   DType dtype = DType::i64;
   std::vector<std::int64_t> sizes = {};
   std::vector<Dim> integers = {};
   std::vector<double> numbers = {};
+  std::string exact = {};
   std::size_t count() const { return is_floating(dtype) ? numbers.size() : integers.size(); }
   bool symbolic() const;
 };
@@ -48,9 +49,10 @@ class Value {
   std::shared_ptr<const KnownElements> host_;
 };
 
-// The elements of a constant, on the host.
-KnownElements known_elements(const TensorData& data);
-// It as a tensor: part of the graph, where one is traced.
+// The elements of a constant, on the host. Throws Error where it is of a type that is no dtype.
+KnownElements known_elements(const TensorData& data, Loc loc);
+KnownElements known_integers(const std::vector<std::int64_t>& elements, std::vector<std::int64_t> sizes);
+// It as a tensor: part of the graph, where one is traced. Throws as known_elements does.
 Tensor constant_of(const TensorData& data, Device device, Loc loc);
 // Those of a computed tensor that is not too large.
 KnownElements read_elements(const Tensor& tensor, Loc loc);
@@ -117,7 +119,7 @@ class NodeCall {
 
   // ---- outputs ------------------------------------------------------------------------------------------------------
   bool wants(std::size_t i) const { return i < node_.outputs.size() && !node_.outputs[i].empty(); }
-  void give(Value value) { outputs_.push_back(std::move(value)); }
+  void give(Value value);  // throws where it is known elements of more axes than a tensor has
   std::vector<Value> take() { return std::move(outputs_); }
 
   // A graph that the node has, run with these inputs.

@@ -7,6 +7,7 @@
 
 #include <onnx.pb.h>
 #include "base/fail.hpp"
+#include "weft/dim.hpp"
 
 namespace weft::onnx {
 namespace {
@@ -54,6 +55,7 @@ struct Reader {
   std::string file, folder;
   Loc loc;
   int depth = 0;
+  std::map<std::string, std::shared_ptr<const io::MappedFile>> mapped = {};  // other files, by their paths
 
   template <class... Parts>
   [[noreturn]] void refuse(const Parts&... parts) const {
@@ -87,7 +89,7 @@ struct Reader {
     }
   }
 
-  void read_external(const schema::TensorProto& from, TensorData& to) const {
+  void read_external(const schema::TensorProto& from, TensorData& to) {
     std::string location;
     std::uint64_t offset = 0;
     std::int64_t length = -1;
@@ -107,7 +109,9 @@ struct Reader {
     const auto [left, at] = std::mismatch(root.begin(), root.end(), path.begin(), path.end());
     if (error || fs::path(location).is_absolute() || left != root.end() || at == path.end())
       refuse("tensor ", to.name, " lies in ", location, ", which is not in the folder of the model");
-    to.file = io::MappedFile::open("onnx::load", path.c_str(), loc);
+    std::shared_ptr<const io::MappedFile>& there = mapped[path];
+    if (!there) there = io::MappedFile::open("onnx::load", path.c_str(), loc);
+    to.file = there;
     const std::uint64_t size = to.file->bytes().size();
     to.offset = offset;
     to.length = length >= 0 ? static_cast<std::uint64_t>(length) : size - std::min(offset, size);
@@ -117,7 +121,7 @@ struct Reader {
   }
 
   // Consumes the elements, which are the most of a file.
-  TensorData read(schema::TensorProto& from) const {
+  TensorData read(schema::TensorProto& from) {
     TensorData to;
     to.name = from.name();
     to.type = from.data_type();
@@ -126,6 +130,8 @@ struct Reader {
     if (from.has_segment()) refuse("tensor ", to.name, " lies in segments, which are not read");
     std::int64_t count = 1;
     to.sizes.assign(from.dims().begin(), from.dims().end());
+    if (to.sizes.size() > std::size_t{max_rank})
+      refuse("tensor ", to.name, " has ", to.sizes.size(), " axes, and a tensor has at most ", max_rank);
     for (std::int64_t size : to.sizes)
       if (size < 0 || (size > 0 && count > (std::int64_t{1} << 58) / size))
         refuse("tensor ", to.name, " has a size that no tensor has: ", size);
@@ -351,7 +357,7 @@ std::string serialize_model(const ModelData& model) {
   return made.SerializeAsString();
 }
 TensorData parse_tensor(std::span<const std::uint8_t> bytes, const std::string& file, Loc loc) {
-  const Reader reader{file, {}, loc};
+  Reader reader{file, {}, loc};
   schema::TensorProto parsed;
   if (!parsed.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     reader.refuse("it is no tensor, or damaged");

@@ -10,10 +10,24 @@ namespace {
 
 using Sizes64 = std::vector<std::int64_t>;
 
+// The number of elements; most_known_elements + 1 where there are more.
 std::int64_t count_of(const Sizes64& sizes) {
+  if (std::ranges::count(sizes, 0)) return 0;
+  constexpr std::int64_t most = most_known_elements + 1;
   std::int64_t count = 1;
-  for (std::int64_t size : sizes) count *= size;
+  for (std::int64_t size : sizes) count = std::min(count * std::min(size, most), most);
   return count;
+}
+// Whether `dtype` holds it, as far as it is known.
+bool holds(DType dtype, Dim element) {
+  if (!element.is_constant()) return true;
+  const std::int64_t value = element.constant();
+  const int bits = static_cast<int>(storage_bytes(dtype, 1)) * 8;
+  if (dtype == DType::boolean) return value == 0 || value == 1;
+  if (bits == 64) return !element.beyond();
+  const bool from_zero = dtype == DType::u8 || dtype == DType::u16 || dtype == DType::u32;
+  const std::int64_t range = std::int64_t{1} << (from_zero ? bits : bits - 1);
+  return value < range && value >= (from_zero ? 0 : -range);
 }
 // The place of element i of a shape in a row-major value that broadcasts to it.
 std::size_t place_in(const Sizes64& sizes, const Sizes64& to, std::int64_t i) {
@@ -42,8 +56,10 @@ bool broadcast_to(Sizes64& sizes, const Sizes64& other) {
 template <class F>
 std::optional<KnownElements> elementwise(NodeCall& call, DType dtype, F f) {
   Sizes64 sizes;
-  for (std::size_t i = 0; i < call.count(); ++i)
-    if (!broadcast_to(sizes, call.value(i).host()->sizes)) return {};
+  for (std::size_t i = 0; i < call.count(); ++i) {
+    const KnownElements& from = *call.value(i).host();
+    if (!from.exact.empty() || !broadcast_to(sizes, from.sizes)) return {};
+  }
   KnownElements made{dtype, sizes};
   const std::int64_t count = count_of(sizes);
   if (count > most_known_elements) return {};
@@ -59,8 +75,8 @@ std::optional<KnownElements> elementwise(NodeCall& call, DType dtype, F f) {
 }
 // Cut towards 0, as integers are divided in C.
 Dim quotient(Dim a, Dim b) {
-  if (!a.is_constant() || !b.is_constant()) return a / b;
-  return b.constant() == 0 ? Dim(0) : Dim(a.constant() / b.constant());
+  if (b.same(Dim(0))) return 0;
+  return a.is_constant() && b.is_constant() ? Dim(a.constant() / b.constant()) : a / b;
 }
 
 using Result = std::optional<KnownElements>;
@@ -72,42 +88,45 @@ Result of_shape(const KnownElements& from, Sizes64 sizes) {
 
 struct HostRow {
   std::string_view name;
+  std::size_t least;  // inputs that `run` reads
   Result (*run)(NodeCall& call);
 };
 DType first_dtype(NodeCall& call) { return call.value(0).dtype(); }
 const KnownElements& first(NodeCall& call) { return *call.value(0).host(); }
 
 constexpr HostRow host_rows[] = {
-    {"Add", [](NodeCall& c) { return elementwise(c, first_dtype(c), [](auto& o) { return o[0] + o[1]; }); }},
-    {"Sub", [](NodeCall& c) { return elementwise(c, first_dtype(c), [](auto& o) { return o[0] - o[1]; }); }},
-    {"Mul", [](NodeCall& c) { return elementwise(c, first_dtype(c), [](auto& o) { return o[0] * o[1]; }); }},
-    {"Div", [](NodeCall& c) { return elementwise(c, first_dtype(c), [](auto& o) { return quotient(o[0], o[1]); }); }},
-    {"Neg", [](NodeCall& c) { return elementwise(c, first_dtype(c), [](auto& o) { return -o[0]; }); }},
-    {"Identity", [](NodeCall& c) -> Result { return first(c); }},
-    {"Min",
+    {"Add", 2, [](NodeCall& c) { return elementwise(c, first_dtype(c), [](auto& o) { return o[0] + o[1]; }); }},
+    {"Sub", 2, [](NodeCall& c) { return elementwise(c, first_dtype(c), [](auto& o) { return o[0] - o[1]; }); }},
+    {"Mul", 2, [](NodeCall& c) { return elementwise(c, first_dtype(c), [](auto& o) { return o[0] * o[1]; }); }},
+    {"Div", 2,
+     [](NodeCall& c) { return elementwise(c, first_dtype(c), [](auto& o) { return quotient(o[0], o[1]); }); }},
+    {"Neg", 1, [](NodeCall& c) { return elementwise(c, first_dtype(c), [](auto& o) { return -o[0]; }); }},
+    {"Identity", 1, [](NodeCall& c) -> Result { return first(c); }},
+    {"Min", 1,
      [](NodeCall& c) { return elementwise(c, first_dtype(c), [](auto& o) { return *std::ranges::min_element(o); }); }},
-    {"Max",
+    {"Max", 1,
      [](NodeCall& c) { return elementwise(c, first_dtype(c), [](auto& o) { return *std::ranges::max_element(o); }); }},
-    {"Equal",
+    {"Equal", 2,
      [](NodeCall& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] == o[1]}); }); }},
-    {"Less", [](NodeCall& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] < o[1]}); }); }},
-    {"Greater",
+    {"Less", 2,
+     [](NodeCall& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] < o[1]}); }); }},
+    {"Greater", 2,
      [](NodeCall& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] > o[1]}); }); }},
-    {"LessOrEqual",
+    {"LessOrEqual", 2,
      [](NodeCall& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] <= o[1]}); }); }},
-    {"GreaterOrEqual",
+    {"GreaterOrEqual", 2,
      [](NodeCall& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] >= o[1]}); }); }},
-    {"Not",
+    {"Not", 1,
      [](NodeCall& c) { return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] == Dim(0)}); }); }},
-    {"And",
+    {"And", 2,
      [](NodeCall& c) {
        return elementwise(c, DType::boolean, [](auto& o) { return Dim(int{o[0] * o[1] == Dim(1)}); });
      }},
-    {"Where",
+    {"Where", 3,
      [](NodeCall& c) {
        return elementwise(c, c.value(1).dtype(), [](auto& o) { return o[0] == Dim(0) ? o[2] : o[1]; });
      }},
-    {"Cast",
+    {"Cast", 1,
      [](NodeCall& c) -> Result {
        const auto to = static_cast<int>(c.integer("to", 0));
        if (!has_dtype(to)) return {};
@@ -119,7 +138,7 @@ constexpr HostRow host_rows[] = {
        made.dtype = dtype;
        return made;
      }},
-    {"Unsqueeze",
+    {"Unsqueeze", 1,
      [](NodeCall& c) -> Result {
        auto axes = c.integers("axes", 1);
        Sizes64 sizes = first(c).sizes;
@@ -132,7 +151,7 @@ constexpr HostRow host_rows[] = {
        }
        return of_shape(first(c), std::move(sizes));
      }},
-    {"Squeeze",
+    {"Squeeze", 1,
      [](NodeCall& c) -> Result {
        const auto axes = c.integers("axes", 1);
        const KnownElements& from = first(c);
@@ -146,7 +165,7 @@ constexpr HostRow host_rows[] = {
        }
        return of_shape(from, std::move(sizes));
      }},
-    {"Reshape",
+    {"Reshape", 2,
      [](NodeCall& c) -> Result {
        const auto count = static_cast<std::int64_t>(first(c).count());
        Sizes64 sizes = c.integers(1);
@@ -155,18 +174,20 @@ constexpr HostRow host_rows[] = {
          return {};
        return of_shape(first(c), std::move(sizes));
      }},
-    {"Concat",
+    {"Concat", 1,
      [](NodeCall& c) -> Result {
        KnownElements made{first_dtype(c), {0}};
        for (std::size_t i = 0; i < c.count(); ++i) {
          const KnownElements& from = *c.value(i).host();
-         if (from.sizes.size() != 1 || from.dtype != made.dtype) return {};
+         if (from.sizes.size() != 1 || from.dtype != made.dtype ||
+             static_cast<std::int64_t>(made.integers.size() + from.integers.size()) > most_known_elements)
+           return {};
          made.integers.insert(made.integers.end(), from.integers.begin(), from.integers.end());
        }
        made.sizes[0] = static_cast<std::int64_t>(made.integers.size());
        return made;
      }},
-    {"Gather",
+    {"Gather", 2,
      [](NodeCall& c) -> Result {
        const KnownElements &from = first(c), &places = *c.value(1).host();
        if (from.sizes.size() != 1 || places.symbolic()) return {};
@@ -178,10 +199,10 @@ constexpr HostRow host_rows[] = {
        }
        return made;
      }},
-    {"Slice",
+    {"Slice", 3,
      [](NodeCall& c) -> Result {
        const KnownElements& from = first(c);
-       if (from.sizes.size() != 1 || c.count() < 3) return {};
+       if (from.sizes.size() != 1) return {};
        const std::int64_t size = from.sizes[0], step = c.has(std::size_t{4}) ? c.integer_at(4) : 1;
        std::int64_t start = c.integer_at(1), stop = c.integer_at(2);
        if (step == 0) return {};
@@ -196,18 +217,24 @@ constexpr HostRow host_rows[] = {
        made.sizes[0] = static_cast<std::int64_t>(made.integers.size());
        return made;
      }},
-    {"ReduceProd",
+    {"ReduceProd", 1,
      [](NodeCall& c) -> Result {
        if (first(c).sizes.size() != 1) return {};
        KnownElements made{first_dtype(c), c.integer("keepdims", 1) ? Sizes64{1} : Sizes64{}, {Dim(1)}};
-       for (Dim each : first(c).integers) made.integers[0] *= each;
+       for (Dim each : first(c).integers) {
+         made.integers[0] *= each;
+         if (each.beyond() || made.integers[0].beyond()) return {};
+       }
        return made;
      }},
-    {"ReduceSum",
+    {"ReduceSum", 1,
      [](NodeCall& c) -> Result {
        if (first(c).sizes.size() != 1 || c.integer("noop_with_empty_axes", 0)) return {};
        KnownElements made{first_dtype(c), c.integer("keepdims", 1) ? Sizes64{1} : Sizes64{}, {Dim(0)}};
-       for (Dim each : first(c).integers) made.integers[0] += each;
+       for (Dim each : first(c).integers) {
+         made.integers[0] += each;
+         if (each.beyond() || made.integers[0].beyond()) return {};
+       }
        return made;
      }},
 };
@@ -222,9 +249,17 @@ bool run_on_host(NodeCall& call) {
   }
   for (const HostRow& row : host_rows)
     if (row.name == call.node().operation) {
+      if (call.count() < row.least) return false;  // the operator says which one is missing
       std::optional<KnownElements> made = row.run(call);
-      if (made) call.give(std::move(*made));
-      return made.has_value();
+      if (!made) return false;
+      // What wraps in the dtype is computed as a tensor. But a bound of a slice beside symbolic sizes stays cut: as a
+      // tensor each of them would be a decision.
+      const bool bounds = row.name == "Concat" && made->symbolic();
+      if (made->exact.empty() && !bounds &&
+          !std::ranges::all_of(made->integers, [&](Dim each) { return holds(made->dtype, each); }))
+        return false;
+      call.give(std::move(*made));
+      return true;
     }
   return false;
 }

@@ -137,6 +137,7 @@ void scan_of(NodeCall& c) {
   const auto scanned = static_cast<std::size_t>(c.integer("num_scan_inputs", 1));
   if (scanned > c.count()) c.refuse("has fewer inputs than num_scan_inputs says");
   const std::size_t carried = c.count() - scanned;
+  if (c.graph("body").outputs.size() < carried) c.refuse("its body gives too few outputs");
   const Integers from = c.integers(std::string_view("scan_input_directions"), Integers(scanned, 0));
   const Integers axes = c.integers(std::string_view("scan_input_axes"), Integers(scanned, 0));
   Tensors state, xs;

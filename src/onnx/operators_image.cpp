@@ -298,21 +298,24 @@ void columns_to_image(NodeCall& c) {
   const Tensor x = c.tensor();
   const Integers image = c.integers(std::size_t{1}), block = c.integers(std::size_t{2});
   const std::size_t n = image.size();
+  constexpr std::int64_t most = 1 << 20;
+  const auto positive = [](std::int64_t each) { return each >= 1 && each <= most; };
   for (const Integers& each : {image, block})
-    if (each.size() != n || n == 0 || n > 6 ||
-        std::ranges::any_of(each, [](std::int64_t size) { return size < 1 || size > 1 << 20; }))
+    if (each.size() != n || n == 0 || n > 6 || !std::ranges::all_of(each, positive))
       c.refuse("wants sizes of images and blocks that are positive, of up to 6 axes");
   const Integers strides = c.integers(std::string_view("strides"), Integers(n, 1));
   const Integers dilations = c.integers(std::string_view("dilations"), Integers(n, 1));
   const Integers pads = c.integers(std::string_view("pads"), Integers(2 * n, 0));
-  if (strides.size() != n || dilations.size() != n || pads.size() != 2 * n ||
-      std::ranges::any_of(strides, [](std::int64_t each) { return each < 1; }))
-    c.refuse("strides, dilations and pads must be for ", n, " axes, and strides positive");
+  if (strides.size() != n || dilations.size() != n || pads.size() != 2 * n || !std::ranges::all_of(strides, positive) ||
+      !std::ranges::all_of(dilations, positive) ||
+      std::ranges::any_of(pads, [](std::int64_t each) { return each < -most || each > most; }))
+    c.refuse("strides, dilations and pads must be for ", n, " axes, none too large, and the first two positive");
   Integers windows;
   std::int64_t places = 1;
   for (std::size_t i = 0; i < n; ++i) {
     windows.push_back((image[i] + pads[i] + pads[i + n] - dilations[i] * (block[i] - 1) - 1) / strides[i] + 1);
     places *= block[i];
+    if (windows.back() < 1 || places > most) c.refuse("its blocks do not fit its images, or are too large");
   }
   std::vector<Dim> sizes{x.size(0), x.size(1) / Dim(places), Dim(places)};
   sizes.insert(sizes.end(), windows.begin(), windows.end());
@@ -342,8 +345,8 @@ void max_unpool(NodeCall& c) {
     c.refuse("kernel_shape, strides and pads must be for ", x.rank() - 2, " axes");
   std::vector<Dim> sizes{x.size(0), x.size(1)};
   for (std::size_t i = 0; i < n; ++i)
-    sizes.push_back((x.size(static_cast<int>(i) + 2) - Dim(1)) * Dim(strides[i]) +
-                    Dim(kernel[i] - pads[i] - pads[i + n]));
+    sizes.push_back((x.size(static_cast<int>(i) + 2) - Dim(1)) * Dim(strides[i]) + Dim(kernel[i]) - Dim(pads[i]) -
+                    Dim(pads[i + n]));
   const Tensor empty = zeros(sizes, {x.dtype(), x.device()});
   Tensor y = put(empty, c.tensor(1), x);
   if (c.has(std::size_t{2})) {

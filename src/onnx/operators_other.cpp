@@ -162,14 +162,19 @@ void cosine_window(NodeCall& c, double a, double b, double d) {
 void mel_weights(NodeCall& c) {
   const std::int64_t bands = c.integer_at(0), points = c.integer_at(1), rate = c.integer_at(2);
   const double low = c.number_at(3), high = c.number_at(4);
+  if (bands < 1 || points < 1 || rate < 1 || bands > 1 << 20 || points > 1 << 26 || bands * (points / 2 + 1) > 1 << 26)
+    c.refuse(
+        "wants a number of bands, of points and a rate that are positive and of which a matrix can be made, and has ",
+        bands, ", ", points, " and ", rate);
   const std::int64_t bins = points / 2 + 1;
   const auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
   const double first = mel(low), step = (mel(high) - first) / static_cast<double>(bands + 2);
   std::vector<std::int64_t> edges;
   for (std::int64_t i = 0; i < bands + 2; ++i) {
     const double hertz = 700 * (std::pow(10, (first + step * static_cast<double>(i)) / 2595) - 1);
-    edges.push_back(
-        static_cast<std::int64_t>(std::floor(static_cast<double>(points + 1) * hertz / static_cast<double>(rate))));
+    const double edge = std::floor(static_cast<double>(points + 1) * hertz / static_cast<double>(rate));
+    // What is no number counts as 0.
+    edges.push_back(edge > 0 ? static_cast<std::int64_t>(std::min(edge, static_cast<double>(bins))) : 0);
   }
   const auto type = static_cast<int>(c.integer("output_datatype", 1));
   if (!has_dtype(type)) c.refuse("is of ", element_name(type), ", which is no dtype");
@@ -244,11 +249,12 @@ void count_ngrams(NodeCall& c) {
   const std::vector<double> weights = c.numbers(std::string_view("weights"));
   const std::string mode = c.text("mode", "TF");
   const auto length = static_cast<std::int64_t>(rows.size(1));
-  const std::int64_t columns = places.empty() ? 0 : *std::ranges::max_element(places) + 1;
+  const std::int64_t greatest = places.empty() ? -1 : *std::ranges::max_element(places);
   const auto in_pool = [&](std::int64_t at) { return at >= 0 && at <= static_cast<std::int64_t>(pool.size()); };
-  if (x.rank() > 2 || columns > 1 << 20 || !std::ranges::all_of(counts, in_pool) || skips > length ||
+  if (x.rank() > 2 || greatest >= 1 << 20 || !std::ranges::all_of(counts, in_pool) || skips > length ||
       std::ranges::any_of(places, [](std::int64_t each) { return each < 0; }))
     c.refuse("its counts or places are not those of its pool");
+  const std::int64_t columns = greatest + 1;
   std::vector<Tensor> found(static_cast<std::size_t>(columns), zeros({rows.size(0)}, {DType::f32, x.device()}));
   std::size_t gram = 0;
   for (std::size_t n = 1; n <= counts.size(); ++n) {

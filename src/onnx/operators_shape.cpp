@@ -33,10 +33,10 @@ void size_of(NodeCall& c) { c.give(KnownElements{DType::i64, {}, {c.value(0).sha
 void constant_value(NodeCall& c) {
   if (const AttributeData* const found = c.node().find("value"); found && found->tensor) {
     if (!has_dtype(found->tensor->type)) c.refuse("is of ", element_name(found->tensor->type), ", which is no dtype");
-    if (found->tensor->count() <= most_known_elements) return c.give(known_elements(*found->tensor));
+    if (found->tensor->count() <= most_known_elements) return c.give(known_elements(*found->tensor, c.loc()));
     return c.give(constant_of(*found->tensor, c.device(), c.loc()));
   }
-  if (c.has("value_int")) return c.give(KnownElements{DType::i64, {}, {Dim(c.integer("value_int", 0))}});
+  if (c.has("value_int")) return c.give(known_integers({c.integer("value_int", 0)}, {}));
   if (c.has("value_float")) return c.give(KnownElements{DType::f32, {}, {}, {c.number("value_float", 0)}});
   if (c.has("value_floats")) {
     const auto all = c.numbers("value_floats");
@@ -44,14 +44,14 @@ void constant_value(NodeCall& c) {
   }
   if (c.has("value_ints")) {
     const auto all = c.integers(std::string_view("value_ints"));
-    return c.give(vector_of({all.begin(), all.end()}));
+    return c.give(known_integers(all, {static_cast<std::int64_t>(all.size())}));
   }
   c.refuse("has no value of numbers");
 }
 void constant_of_shape(NodeCall& c) {
   KnownElements value{DType::f32, {1}, {}, {0}};
   if (const AttributeData* const found = c.node().find("value"); found && found->tensor)
-    value = known_elements(*found->tensor);
+    value = known_elements(*found->tensor, c.loc());
   if (value.count() != 1) c.refuse("wants a value of one element");
   const std::vector<Dim> sizes = c.sizes(0);
   Dim count = 1;
@@ -60,13 +60,17 @@ void constant_of_shape(NodeCall& c) {
     known = known && each.is_constant() && each.constant() >= 0;
     count *= each;
   }
-  if (known && count.constant() <= 64 && !is_floating(value.dtype)) {
+  if (known && count.constant() <= 64 && !is_floating(value.dtype) && value.exact.empty()) {
     KnownElements made{value.dtype};
     for (Dim each : sizes) made.sizes.push_back(each.constant());
     made.integers.assign(static_cast<std::size_t>(count.constant()), value.integers[0]);
     return c.give(std::move(made));
   }
   const Options options{value.dtype, c.device()};
+  if (!value.exact.empty()) {
+    value.sizes = {};
+    return c.give(expand(Value(std::move(value)).tensor(c.device(), c.loc()), sizes));
+  }
   c.give(is_floating(value.dtype) ? full(sizes, value.numbers[0], options) : full(sizes, value.integers[0], options));
 }
 void range_of(NodeCall& c) {
@@ -209,8 +213,8 @@ void split_parts(NodeCall& c) {
   }
 }
 void concat_parts(NodeCall& c) {
-  const auto parts = c.tensors();
-  c.give(concat(parts, c.axis("axis", 0, parts[0].rank())));
+  const int rank = c.value(0).rank();
+  c.give(concat(c.tensors(), c.axis("axis", 0, rank)));
 }
 void pad_ends(NodeCall& c) {
   const Tensor x = c.tensor();
@@ -243,7 +247,8 @@ void pad_ends(NodeCall& c) {
   if (c.version() >= 11 && c.has(std::size_t{2})) {
     const Value& fill = c.value(2);
     if (fill.host() && fill.host()->numbers.size() == 1) return c.give(pad(x, widths, how, fill.host()->numbers[0]));
-    if (fill.host() && fill.host()->integers.size() == 1) return c.give(pad(x, widths, how, fill.host()->integers[0]));
+    if (fill.host() && fill.host()->integers.size() == 1 && fill.host()->exact.empty())
+      return c.give(pad(x, widths, how, fill.host()->integers[0]));
     return c.give(pad(x, widths, how, reshape(c.tensor(2), std::vector<Dim>())));
   }
   c.give(pad(x, widths, how, c.number("value", 0)));
@@ -284,7 +289,7 @@ void trilu(NodeCall& c) {
 }
 void reverse_sequence(NodeCall& c) {
   const Tensor x = c.tensor(0), lengths = c.tensor(1);
-  const int batch = static_cast<int>(c.integer("batch_axis", 1)), time = static_cast<int>(c.integer("time_axis", 0));
+  const int batch = c.axis("batch_axis", 1, x.rank()), time = c.axis("time_axis", 0, x.rank());
   const auto along = [&](int axis, const Tensor& values) {
     std::vector<Dim> sizes(static_cast<std::size_t>(x.rank()), Dim(1));
     sizes[static_cast<std::size_t>(axis)] = x.size(axis);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -61,6 +62,21 @@ struct Linker {
   }
 };
 
+// Digests of the elements in other files, of which a serialized graph has the places alone.
+void append_external(const GraphData& graph, std::string& key) {
+  const auto append = [&](const TensorData& each) {
+    if (!each.file) return;
+    const auto elements = each.elements();
+    key += hex(digest({reinterpret_cast<const char*>(elements.data()), elements.size()}));
+  };
+  for (const TensorData& each : graph.initializers) append(each);
+  for (const NodeData& node : graph.nodes)
+    for (const AttributeData& each : node.attributes) {
+      if (each.tensor) append(*each.tensor);
+      if (each.graph) append_external(*each.graph, key);
+    }
+}
+
 std::string type_text(const ValueData& value) {
   std::string text = element_name(value.type);
   if (!value.has_sizes) return text;
@@ -116,8 +132,6 @@ Model make_model(ModelData data, const std::string& file, Loc loc) {
   Model model;
   for (TensorData& each : graph.initializers) {
     if (each.name.empty()) linker.refuse("an initializer has no name");
-    if (each.sizes.size() > static_cast<std::size_t>(max_rank))
-      linker.refuse("tensor ", each.name, " has ", each.sizes.size(), " axes, and a tensor has at most ", max_rank);
     if (!has_dtype(each.type))
       linker.refuse("tensor ", each.name, " is of ", element_name(each.type), ", which is no dtype");
     const bool floats = is_floating(dtype_of_element(each.type)), few = each.count() <= most_known_elements;
@@ -131,7 +145,7 @@ Model make_model(ModelData data, const std::string& file, Loc loc) {
       each.bytes = {};
       each.file = {};
     } else if (few) {
-      made->constants.emplace(each.name, known_elements(each));
+      made->constants.emplace(each.name, known_elements(each, loc));
     } else {
       made->tensors.emplace(each.name, &each);
     }
@@ -141,7 +155,9 @@ Model make_model(ModelData data, const std::string& file, Loc loc) {
   for (const ValueData& each : graph.inputs)
     if (!given.contains(each.name)) made->inputs.push_back(&each);
 
-  model.graph = digest(serialize_model(made->model)).low | 1;
+  std::string key = serialize_model(made->model);
+  append_external(graph, key);
+  model.graph = digest(key).low | 1;
   Programs& all = programs();
   const std::lock_guard lock(all.mutex);
   all.all.emplace(model.graph, std::move(made));
@@ -160,11 +176,11 @@ const Program& program_of(const Model& model, const char* operation, Loc loc) {
 
 std::vector<Value> run_graph(const Program& program, const GraphData& graph, Scope& scope, Device device) {
   std::uint32_t number = 0;
+  const Loc whole{program.file.c_str(), 0};
   if (&graph != &program.model.graph)
     for (const TensorData& each : graph.initializers)
-      scope.set(each.name, each.count() <= most_known_elements
-                               ? Value(known_elements(each))
-                               : Value(constant_of(each, device, Loc{program.file.c_str(), 0})));
+      scope.set(each.name, each.count() <= most_known_elements ? Value(known_elements(each, whole))
+                                                               : Value(constant_of(each, device, whole)));
   for (const NodeData& node : graph.nodes) {
     const Loc loc{program.file.c_str(), ++number};
     const OperatorRow& row = *program.operators.at(&node);
@@ -181,6 +197,10 @@ std::vector<Value> run_graph(const Program& program, const GraphData& graph, Sco
       call.refuse("a list among its attributes or inputs is too short");
     } catch (const std::bad_optional_access&) {
       call.refuse("an attribute or an input is missing");
+    } catch (const std::length_error&) {
+      call.refuse("an attribute or an input says a size that is too large");
+    } catch (const std::bad_alloc&) {
+      call.refuse("wants more memory than there is");
     }
     std::vector<Value> outputs = call.take();
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
