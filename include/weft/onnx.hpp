@@ -45,22 +45,35 @@ std::vector<Port> outputs(const Model& model);  // what operator() gives, in ord
 Model load(const std::string& path, Loc loc = Loc::current());
 Model load(std::span<const std::byte> bytes, Loc loc = Loc::current());
 
+// The file that save() writes, and the line that says so.
+struct NewModel {
+  // A literal or a std::string.
+  template <class T>
+  requires std::convertible_to<const T&, std::string> NewModel(const T& file, Loc line = Loc::current())
+      : path(file), loc(line) {}
+  std::string path;  // of the file
+  Loc loc;           // the line, for messages
+};
+
 namespace detail {
+// What save() traces anew: of the function's options, `dynamic` counts.
+weft::detail::FunctionHandle function_to_save(const weft::detail::FunctionHandle& function, Loc loc);
 // Writes what the innermost call of this thread has traced.
 void save_call(const std::string& path, const weft::detail::FunctionHandle& function,
                const weft::detail::CallSignature& signature, Loc loc);
 template <class R, class... P, class F>
-void save(const std::string& path, const F& f, Loc loc, std::remove_reference_t<P>&... argument) {
+void save(const NewModel& to, const weft::detail::FunctionHandle& compiled, const F& f,
+          std::remove_reference_t<P>&... argument) {
   using namespace weft::detail;
-  const FunctionHandle function(
-      make_function({.check = Check::never, .backend = Backend::eager, .fullgraph = true}, loc));
+  const Loc loc = to.loc;
+  const FunctionHandle function = function_to_save(compiled, loc);
   auto body = [&](Tracer& tracer) { trace_body<R, P...>(f, tracer, TracedArgument<P>(argument)...); };
   TraceBody erased = [](void* context, Tracer& tracer) { (*static_cast<decltype(body)*>(context))(tracer); };
   const FunctionModes modes(function.get());
   Call call(function.get(), SignatureOfCall<R, P...>::value, erased, &body, loc);
   (call.argument(argument, access<P>), ...);
   call.prepare();
-  save_call(path, function, SignatureOfCall<R, P...>::value, loc);
+  save_call(to.path, function, SignatureOfCall<R, P...>::value, loc);
 }
 template <class A>  // what is moved and const is only read
 using Plain = std::conditional_t<std::is_lvalue_reference_v<A> || std::is_const_v<A>, A&, A>;
@@ -73,22 +86,23 @@ using Plain = std::conditional_t<std::is_lvalue_reference_v<A> || std::is_const_
 // of the operation, where ONNX has none for it; where the function changes its arguments, draws numbers, or reads a
 // value on the host; and where the file can't be written.
 template <class F, class R, class... T, class... First, class... P, class... A>
-void save(const std::string& path,
+void save(const NewModel& to,
           const Compiled<F, R, Bound<T...>, weft::detail::TypeList<First...>, weft::detail::TypeList<P...>>& f,
           A&&... argument) {
   f.bound().apply([&](T&... bound) {
     [&](P... given) {
-      detail::save<R, First..., P...>(path, f.plain(), Loc(), bound..., given...);
+      detail::save<R, First..., P...>(to, f.function(), f.plain(), bound..., given...);
     }(std::forward<A>(argument)...);
   });
 }
 // The same of a generic callable: the arguments' types are the call's.
 template <class F, class... T, class... A>
-void save(const std::string& path, const Compiled<F, void, Bound<T...>, void, void>& f, A&&... argument) {
+void save(const NewModel& to, const Compiled<F, void, Bound<T...>, void, void>& f, A&&... argument) {
   using R =
       std::remove_cvref_t<decltype(std::declval<F&>()(std::declval<T&>()..., std::declval<detail::Plain<A>>()...))>;
-  f.bound().apply(
-      [&](T&... bound) { detail::save<R, T&..., detail::Plain<A>...>(path, f.plain(), Loc(), bound..., argument...); });
+  f.bound().apply([&](T&... bound) {
+    detail::save<R, T&..., detail::Plain<A>...>(to, f.function(), f.plain(), bound..., argument...);
+  });
 }
 
 // Names of the operations of ONNX's default domain that load() takes, in alphabetical order.

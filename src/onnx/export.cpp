@@ -168,7 +168,15 @@ class Writer {
 
   GraphData made;
 
-  std::string fresh() { return outer_ ? outer_->fresh() : concat_text("v", ++count_); }
+  std::set<std::string> taken;  // names of inputs and initializers
+
+  std::string fresh() {
+    if (outer_) return outer_->fresh();
+    std::string name;
+    do name = concat_text("v", ++count_);
+    while (taken.contains(name));
+    return name;
+  }
   void set(const Tensor& value, std::string name) { names_[value.word()] = std::move(name); }
   std::string name(const Tensor& value) const {
     const auto found = names_.find(value.word());
@@ -762,6 +770,11 @@ std::string path_in(const std::string& name) {
 
 }  // namespace
 
+weft::detail::FunctionHandle detail::function_to_save(const weft::detail::FunctionHandle& function, Loc loc) {
+  return weft::detail::FunctionHandle(weft::detail::make_function(
+      {.dynamic = function.get()->options.dynamic, .check = Check::never, .backend = Backend::eager, .fullgraph = true},
+      loc));
+}
 void detail::save_call(const std::string& path, const weft::detail::FunctionHandle& handle,
                        const weft::detail::CallSignature& signature, Loc loc) {
   using namespace weft::detail;
@@ -778,12 +791,12 @@ void detail::save_call(const std::string& path, const weft::detail::FunctionHand
   const Graph graph = with_calls_inlined(traced.graph, [](const Node& node) { return !has_node(node); });
   Writer writer(graph, file, loc);
   writer.made.name = "graph";
-  std::set<std::string> taken;
+  std::set<std::string>& taken = writer.taken;
   const auto named = [&](std::size_t leaf) {
     const std::string text = path_in(layout.name(leaf));
     std::string name = text.empty() ? concat_text("input_", layout.leaf(leaf).argument) : text;
-    if (!taken.insert(name).second)
-      taken.insert(name = concat_text("argument_", layout.leaf(leaf).argument, ".", name));
+    if (taken.contains(name)) name = concat_text("argument_", layout.leaf(leaf).argument, ".", name);
+    while (!taken.insert(name).second) name += '_';
     return name;
   };
   std::vector<std::string> leaf_names(layout.leaf_count());

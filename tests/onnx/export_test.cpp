@@ -209,6 +209,11 @@ void write_models(Exported& to) {
       zeros({1, 1, models::SileroVad::width}));
 }
 
+struct Numbered {
+  Param v1 = Param(uniform({4}, 1)), v2 = Param(uniform({4}, 1));
+  WEFT_MEMBERS(v1, v2)
+};
+
 }  // namespace
 
 TEST_CASE("a function is written as ONNX's own operations where it has them, and read back to the same") {
@@ -265,13 +270,36 @@ TEST_CASE("sizes that vary are names in the file, and computed where the graph n
   }
 }
 
+TEST_CASE("so are those that the function's options say") {
+  const Folder folder;
+  const std::string path = (folder.path / "f.onnx").string();
+  const auto f = [](const Tensor& x) { return relu(x) + sum(x); };
+  onnx::save(path, compile(f, {.dynamic = true}), uniform({3, 5}, -1));
+  const onnx::Model model = onnx::load(path);
+  CHECK(onnx::inputs(model)[0].type == "f32[s0,s1]");
+  const Tensor x = uniform({4, 2}, -1);
+  CHECK(same(model({x})[0], f(x)));
+}
+
+TEST_CASE("values have other names than the function's tensors") {
+  const Folder folder;
+  const std::string path = (folder.path / "f.onnx").string();
+  const auto f = [](const Numbered& m, const Tensor& x) { return exp(x * m.v1) - x / m.v2; };
+  const Numbered model;
+  const Tensor x = uniform({3, 4}, -1);
+  onnx::save(path, compile(f), model, x);
+  const onnx::Model loaded = onnx::load(path);
+  CHECK(loaded.parameters.contains("v1"));
+  CHECK(same(loaded({x})[0], f(model, x)));
+}
+
 TEST_CASE("what ONNX can't say is refused with its line") {
   const Folder folder;
   const std::string path = (folder.path / "f.onnx").string();
   const auto refusal = [&](auto f, const Tensor& x) {
     return test::message_of([&] { onnx::save(path, compile(f), x); });
   };
-  const Tensor x = uniform({3, 3});
+  Tensor x = uniform({3, 3});
   CHECK(refusal([](const Tensor& x) { return linalg::inv(x); }, x).find("ONNX has no operation for lu") !=
         std::string::npos);
   CHECK(refusal(
@@ -280,6 +308,11 @@ TEST_CASE("what ONNX can't say is refused with its line") {
             },
             x)
             .find("the function draws numbers") != std::string::npos);
+  const std::string text = test::message_of([&] { onnx::save(path, compile([](Tensor& x) { x = x + 1; }), x); }),
+                    line = concat_text("export_test.cpp:", __LINE__ - 1);
+  CAPTURE(text);
+  CHECK(text.find("the function changes its arguments") != std::string::npos);
+  CHECK(text.find(line) != std::string::npos);
   CHECK(!fs::exists(path));
 }
 
