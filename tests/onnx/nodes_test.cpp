@@ -96,6 +96,30 @@ Outcome outcome_of(const fs::path& folder, std::span<const fs::path> tests, Run 
   return all;
 }
 
+// Those that fail, of version 1.19.1, and why (docs/onnx.md): a name, or how names begin.
+constexpr const char* failing[] = {
+    "test_attention_3d_with_past_and_present_qk_matmul_softcap",
+    "test_attention_4d_with_qk_matmul_softcap",
+    "test_bernoulli*",
+    "test_dft",
+    "test_dft_axis",
+    "test_dft_axis_opset19",
+    "test_dft_opset19",
+    "test_image_decoder_*",
+    "test_l2normalization_axis_0",
+    "test_qlinearmatmul_2D_int8_*",
+    "test_qlinearmatmul_3D_int8_*",
+    "test_roialign_mode_max",
+    "test_scan_sum",
+    "test_tensorscatter*",
+    "test_training_dropout*",
+};
+bool may_fail(const std::string& test) {
+  return std::ranges::any_of(failing, [&](std::string_view row) {
+    return row.ends_with('*') ? test.starts_with(row.substr(0, row.size() - 1)) : test == row;
+  });
+}
+
 void check(const char* how, const Outcome& outcome) {
   const std::size_t count = outcome.failed.size() + static_cast<std::size_t>(outcome.passed);
   const std::string summary = concat_text(how, ": ", outcome.passed, " of ", count, " numeric node tests pass, and ",
@@ -106,7 +130,9 @@ void check(const char* how, const Outcome& outcome) {
     file << summary << "\n";
     for (const auto& [test, why] : outcome.failed) file << how << " " << test << ": " << why << "\n";
   }
-  CHECK(outcome.passed * 100 >= static_cast<int>(count) * 95);
+  CHECK(count > 0);
+  for (const auto& [test, why] : outcome.failed)
+    if (!may_fail(test)) FAIL_CHECK(concat_text(how, " ", test, ": ", why));
 }
 
 std::string node_tests() { return std::getenv("WEFT_ONNX_NODE_TESTS") ? "" : "WEFT_ONNX_NODE_TESTS names no folder"; }
