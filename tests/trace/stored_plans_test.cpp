@@ -280,8 +280,8 @@ TEST_CASE("an entry that was made otherwise is a miss, which names the field" * 
   CHECK(under({}).find("explain plan: found on disk\n") == 0);
   CHECK(under({}).find("plan hit") != std::string::npos);
   CHECK(under({.memory_budget = 0.3}).find("made for another memory budget: 1, here 0.3\n") != std::string::npos);
-  CHECK(under({.memory_budget = 0.30000000000000004}).find("made for another memory budget: 0.3, here 0.3000000") !=
-        std::string::npos);
+  // Nothing that is stored is nearer than another: it may be that of 1 or of 0.3.
+  CHECK(under({.memory_budget = 0.30000000000000004}).find(", here 0.30000000000000004\n") != std::string::npos);
   if (host_isa() > Isa::avx2) {
     options().isa = "avx2";
     CHECK(under({}).find("made for another instruction set: avx512, here avx2") != std::string::npos);
