@@ -396,7 +396,7 @@ std::string write_package(const PackageFile& package, std::string& refusal) {
       to(made);
       to.launches.clear();
       write_plan(to, made.plan);
-      if (made.library != PackageSpecialization::no_library && package.libraries[made.library].uses.empty())
+      if (made.library < libraries.size() && package.libraries[made.library].uses.empty())
         libraries[made.library].uses.push_back(use_of(made, to.launches));
     }
   }
