@@ -240,10 +240,11 @@ std::size_t header_bytes(std::string_view file) {
   return sizeof length + length;
 }
 
+// Where its sizes are those of a tensor that can be; otherwise some number.
 std::uint64_t bytes_of(const PackageWeight& weight) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : weight.sizes) count *= size;
-  return storage_bytes(weight.dtype, count);
+  std::uint64_t bytes = storage_bytes(weight.dtype, 1);
+  for (const std::int64_t size : weight.sizes) bytes *= static_cast<std::uint64_t>(size);
+  return bytes;
 }
 
 // The plans are the first one. But for the weights' bytes, all is as it was written.
