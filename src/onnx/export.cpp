@@ -23,8 +23,7 @@ namespace {
 using Integers = std::vector<std::int64_t>;
 constexpr std::int64_t written_set = 23;
 
-// ---- pointwise operations that ONNX has as they are
-// -------------------------------------------------------------------
+// ---- pointwise operations that ONNX has as they are -----------------------------------------------------------------
 
 struct PointwiseName {
   Op op;
@@ -157,8 +156,7 @@ bool has_node(const Node& node) {
   return false;
 }
 
-// ---- a graph that is written
-// ------------------------------------------------------------------------------------------
+// ---- a graph that is written ----------------------------------------------------------------------------------------
 
 class Writer {
  public:

@@ -65,8 +65,7 @@ template <class... Parts>
 
 void put(std::string& to, std::uint64_t number) { to.append(reinterpret_cast<const char*>(&number), sizeof number); }
 
-// ---- what was read is held against itself
-// -----------------------------------------------------------------------------
+// ---- what was read is held against itself ---------------------------------------------------------------------------
 
 void require(bool condition) {
   if (!condition) throw Malformed();
@@ -223,8 +222,7 @@ PackageFile read_fields(FieldReader& from, const std::vector<std::string_view>& 
   return package;
 }
 
-// ---- sections
-// ---------------------------------------------------------------------------------------------------------
+// ---- sections -------------------------------------------------------------------------------------------------------
 
 std::uint64_t aligned(std::uint64_t offset, Section::Kind kind) {
   const std::uint64_t to = alignment_of(kind);
@@ -330,8 +328,7 @@ void choose_isas(PackageFile& package) {
   }
 }
 
-// ---- texts
-// ------------------------------------------------------------------------------------------------------------
+// ---- texts ----------------------------------------------------------------------------------------------------------
 
 std::string text_of(Device device) {
   return device.type == Device::Type::cpu ? "cpu" : concat_text("cuda:", static_cast<int>(device.index));
