@@ -194,10 +194,11 @@ class Writer {
     return made.initializers.back().name;
   }
   // A number of a dtype, without axes.
-  std::string number(DType dtype, double value) {
-    const Tensor made_here = full({}, value, {dtype});
-    const io::HostElements elements(made_here, loc_);
-    TensorData data{fresh(), element_type(dtype)};
+  std::string number(DType dtype, double value) { return scalar(full({}, value, {dtype})); }
+  std::string integer(DType dtype, std::int64_t value) { return scalar(full({}, value, {dtype})); }
+  std::string scalar(const Tensor& value) {
+    const io::HostElements elements(value, loc_);
+    TensorData data{fresh(), element_type(value.dtype())};
     data.bytes.assign(elements.bytes().begin(), elements.bytes().end());
     made.initializers.push_back(std::move(data));
     return made.initializers.back().name;
@@ -341,14 +342,6 @@ class Writer {
       return set(value, filled(node.type, scalar));
     }
     set(value, written(node));
-  }
-  std::string integer(DType dtype, std::int64_t value) {
-    const Tensor made_here = full({}, value, {dtype});
-    const io::HostElements elements(made_here, loc_);
-    TensorData data{fresh(), element_type(dtype)};
-    data.bytes.assign(elements.bytes().begin(), elements.bytes().end());
-    made.initializers.push_back(std::move(data));
-    return made.initializers.back().name;
   }
   std::string one_of(DType dtype) { return is_floating(dtype) ? number(dtype, 1) : integer(dtype, 1); }
 
