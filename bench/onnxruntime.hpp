@@ -43,7 +43,7 @@ class OnnxRuntime {
       call<create_tensor>(memory_, const_cast<std::int64_t*>(values.data()), values.size() * sizeof(std::int64_t),
                           &sizes[0], std::size_t{2}, of_int64, &inputs[i]);
     }
-    const char *names[] = {"tokens", "mask"}, *result = "embedding";
+    const char *names[] = {"tokens", "mask"}, *result = "vector";
     call<run>(session_, nullptr, &names[0], &inputs[0], std::size_t{2}, &result, std::size_t{1}, &output);
     float* data = nullptr;
     std::size_t count = 0;

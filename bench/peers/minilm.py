@@ -26,7 +26,7 @@ def main(form, file):
     sizes = {0: torch.export.Dim("texts", max=512), 1: torch.export.Dim("length", max=512)}
     with torch.no_grad():
         if form == "onnx":
-            torch.onnx.export(model, inputs, file, dynamo=True, input_names=["tokens", "mask"], output_names=["embedding"],
+            torch.onnx.export(model, inputs, file, dynamo=True, input_names=["tokens", "mask"], output_names=["vector"],
                               dynamic_shapes=(sizes, sizes), external_data=False)
         else:
             exported = torch.export.export(model, inputs, dynamic_shapes=(sizes, sizes))
