@@ -139,19 +139,15 @@ struct Attended {
 constexpr auto causal = [](const Attended& at, const Tensor&) {
   return weft::nn::scaled_dot_product_attention(at.q, at.k, at.v, {.is_causal = true});
 };
-// Causal; scores are at most 30, by a hyperbolic tangent. Composed, as no option of the function says it.
+// Causal; scores are at most 30, by a hyperbolic tangent.
 constexpr auto soft_cap = [](const Attended& at, const Tensor&) {
-  const double scale = 1 / std::sqrt(static_cast<double>(static_cast<std::int64_t>(at.q.size(3))));
-  const Tensor scores = cast(matmul(at.q, transpose(at.k, -2, -1)), DType::f32) * scale;
-  const Tensor place = to(weft::arange(at.q.size(2)), at.q.device());
-  const Tensor seen = where(unsqueeze(place, 0) > unsqueeze(place, 1), -INFINITY, tanh(scores / 30) * 30);
-  return matmul(cast(weft::softmax(seen, -1), at.v.dtype()), at.v);
+  return weft::nn::scaled_dot_product_attention(at.q, at.k, at.v,
+                                                {.is_causal = true, .score_mod = weft::nn::soft_cap(30)});
 };
 // Causal, within documents of 512 tokens; `document` has the number of each token's.
 constexpr auto in_documents = [](const Attended& at, const Tensor& document) {
-  const Tensor place = to(weft::arange(at.q.size(2)), at.q.device());
-  const Tensor mask = (unsqueeze(document, 0) == unsqueeze(document, 1)) & (unsqueeze(place, 0) <= unsqueeze(place, 1));
-  return weft::nn::scaled_dot_product_attention(at.q, at.k, at.v, {.attn_mask = mask});
+  return weft::nn::scaled_dot_product_attention(at.q, at.k, at.v,
+                                                {.mask_mod = weft::nn::causal() & weft::nn::document_mask(document)});
 };
 template <auto f, std::int64_t time, std::int64_t depth, bool backward>
 Call attention_by() {

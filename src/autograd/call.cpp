@@ -7,6 +7,7 @@
 #include "autograd/forward.hpp"
 #include "base/fail.hpp"
 #include "batching/batch.hpp"
+#include "ir/attention_mods.hpp"
 #include "record/composite.hpp"
 #include "record/computed_call.hpp"
 #include "record/record_body.hpp"
@@ -71,12 +72,14 @@ Callee make_derivative(const Node& call, std::span<const Tensor> gradients, std:
     if (gradients[i].defined()) seeds[i] = scope.input(type_of(gradients[i]));
   bool is_whole = false;
   const CallValues values{of.called, arguments, results, seeds, wanted, is_whole};
-  if (of.derivative)
+  if (of.derivative) {
     of.derivative(values, given);
-  else if (is_batch_with_derivative(of))
+  } else if (is_batch_with_derivative(of)) {
     differentiate_batch(of, values, given);
-  else
+  } else {
+    is_whole = attention_may_be_whole(values);
     differentiate_body(of, arguments, seeds, wanted, {call.loc, recorder().scope, trace}, given);
+  }
   for (std::size_t i = 0; i < given.size(); ++i)
     if (!wanted[i]) given[i] = Tensor();
   give_outputs(made, given, outputs);

@@ -32,7 +32,7 @@ BatchedCall batched_call(const BatchedNode& b) {
   const Attributes& called = b.node.attributes();
   const std::string& name = interned_text(called_name(called).id);
   if (b.node.definition) return {called, false, true};
-  if (name == "scaled_dot_product_attention") return {called, true, true};
+  if (name == "scaled_dot_product_attention" && !called.as<AttentionCall>().has_mods()) return {called, true, true};
   if (std::ranges::find(over_axes, name) != std::end(over_axes)) {
     ReducedCall over = called.as<ReducedCall>();
     over.axes.bits = static_cast<std::uint8_t>(over.axes.bits << 1);

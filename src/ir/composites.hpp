@@ -32,9 +32,11 @@ struct NormalizedCall : Called {
 struct AttentionCall : Called {
   double scale = 1;  // of the products of queries and keys
   bool is_causal = false;
+  InternedText mods = {};  // what is done to scores, as ir/attention_mods.hpp reads it; empty: nothing
+  bool has_mods() const { return mods.id != 0; }
   static constexpr auto fields() {
     return std::array{field<&Called::name>(""), field<&AttentionCall::scale>("scale"),
-                      field<&AttentionCall::is_causal>("is_causal")};
+                      field<&AttentionCall::is_causal>("is_causal"), field<&AttentionCall::mods>("mods")};
   }
 };
 

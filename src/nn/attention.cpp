@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/fail.hpp"
+#include "record/attention_mods.hpp"
 #include "record/autocast.hpp"
 #include "record/composite.hpp"
 #include "record/products.hpp"
@@ -37,10 +38,17 @@ Tensor wide(const Tensor& value) { return cast(value, computed_in(type_of(value)
 // 1 / sqrt(depth), and 1 of no features: all scores are 0 there, which no infinity must meet.
 double usual_scale(std::int64_t depth) { return 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(depth, 1))); }
 
+// What a call has besides queries, keys and values.
+struct BesideKeys {
+  Tensor mask;                       // undefined where there is none
+  std::span<const Tensor> captured;  // by the mods
+};
+
 // query [..., H, L, E] and key [..., G, S, E] to [..., H, L, S]: the weights of the values, in f32 at least. A query
 // that sees nothing has none. `stats`, if wanted: of each row the logarithm of the sum of exp(score), [..., H, L].
-Tensor attention_weights(const AttentionCall& how, const Tensor& query, const Tensor& key, const Tensor& mask,
+Tensor attention_weights(const AttentionCall& how, const Tensor& query, const Tensor& key, const BesideKeys& beside,
                          Tensor* stats = nullptr) {
+  const Tensor& mask = beside.mask;
   const auto normalized = [stats](const Tensor& scores) {
     if (stats) *stats = logsumexp(scores, -1);
     return softmax(scores, -1);
@@ -50,10 +58,23 @@ Tensor attention_weights(const AttentionCall& how, const Tensor& query, const Te
     if (stats) *stats = logsumexp(scores, -1);
     return scores;
   }
+  Tensor is_seen;
   if (how.is_causal) {
     const Device device = type_of(scores).device;
     const Shape pairs = Shape::of(size_of(scores, -2), size_of(scores, -1));
-    scores = where(positions(1, pairs, device, {}) <= positions(0, pairs, device, {}), scores, -INFINITY);
+    const Tensor sees = positions(1, pairs, device, {}) <= positions(0, pairs, device, {});
+    if (!how.has_mods()) scores = where(sees, scores, -INFINITY);
+    is_seen = sees;
+  }
+  if (how.has_mods()) {
+    const PairValues changed = apply_mods(how.mods, scores, beside.captured);
+    if (changed.scores.defined()) scores = changed.scores;
+    if (changed.sees.defined()) is_seen = is_seen.defined() ? is_seen & changed.sees : changed.sees;
+    if (is_seen.defined()) scores = where(is_seen, scores, -INFINITY);
+    const Tensor sees = amax(scores, -1, true) != -INFINITY;  // what is NaN stays
+    const Tensor weights = where(sees, normalized(where(sees, scores, 0)), 0);
+    if (stats) *stats = where(squeeze(sees, -1), *stats, -INFINITY);
+    return weights;
   }
   if (!mask.defined()) return normalized(scores);
   if (type_of(mask).dtype == DType::boolean) {
@@ -64,9 +85,9 @@ Tensor attention_weights(const AttentionCall& how, const Tensor& query, const Te
   return where(sees, normalized(scores + where(sees, added, 0)), 0);
 }
 
-Tensor attend(const AttentionCall& how, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
-              Tensor* stats) {
-  const Tensor weights = cast(attention_weights(how, query, key, mask, stats), type_of(value).dtype);
+Tensor attend(const AttentionCall& how, const Tensor& query, const Tensor& key, const Tensor& value,
+              const BesideKeys& beside, Tensor* stats) {
+  const Tensor weights = cast(attention_weights(how, query, key, beside, stats), type_of(value).dtype);
   return ungrouped(matmul(grouped(weights, value), value), query);
 }
 
@@ -86,9 +107,8 @@ void differentiate_attention(const CallValues& call, std::span<Tensor> gradients
                mask = call.operands.size() > 3 ? call.operands[3] : Tensor();
   const auto& how = call.called.as<AttentionCall>();
   const DType dtype = type_of(query).dtype;
-  call.is_whole = call.results.size() > 1 && call.wanted[0] && call.wanted[1] && call.wanted[2] &&
-                  !(mask.defined() && call.wanted[3]);
-  const Tensor weights = attention_weights(how, query, key, mask);
+  call.is_whole = attention_may_be_whole(call);
+  const Tensor weights = attention_weights(how, query, key, {mask, {}});
   const Tensor given = grouped(call.gradients[0], value);
   gradients[2] = matmul(transpose(grouped(cast(weights, dtype), value)), given);
   const Tensor of_weights = ungrouped(accumulated_matmul(given, transpose(value), {}), weights);
@@ -117,6 +137,8 @@ void check_attention(const Tensor& query, const Tensor& key, const Tensor& value
          to_string(q), " x ", to_string(k), " x ", to_string(v));
   if (options.is_causal && options.attn_mask.defined())
     fail(attention_name, loc, "takes a mask or is_causal, not both");
+  if (options.attn_mask.defined() && (options.score_mod.defined() || options.mask_mod.defined()))
+    fail(attention_name, loc, "takes attn_mask, or score_mod and mask_mod: a mod may capture the mask and read it");
   if (!(options.dropout_p >= 0 && options.dropout_p < 1))
     fail(attention_name, loc, "the probability of dropout must be in [0, 1), it is ", options.dropout_p);
   if (options.attn_mask.defined() && !is_floating(type_of(options.attn_mask).dtype) &&
@@ -147,7 +169,11 @@ Tensor scaled_dot_product_attention(At query, At key, At value, const AttentionO
   };
   widen(q), widen(k), widen(v);
   const double scale = options.scale != 0 ? options.scale : usual_scale(static_cast<std::int64_t>(size_of(q, -1)));
-  const AttentionCall how{called(attention_name), scale, options.is_causal};
+  RecordedMods mods;
+  if (options.score_mod.defined() || options.mask_mod.defined())
+    mods = record_mods(options.score_mod.function(), options.mask_mod.function(), pair_sizes(type_of(q), type_of(k)),
+                       call.loc());
+  const AttentionCall how{called(attention_name), scale, options.is_causal, mods.text};
   Tensor mask;
   if (options.attn_mask.defined()) {
     Shape pairs = shape_of(q);
@@ -158,21 +184,24 @@ Tensor scaled_dot_product_attention(At query, At key, At value, const AttentionO
     mask = expand(mask, pairs);
   }
   if (options.dropout_p > 0) {
-    const Tensor weights = attention_weights(how, q, k, mask);
+    const Tensor weights = attention_weights(how, q, k, {mask, mods.captured});
     Generator& generator = options.generator ? *options.generator : default_generator();
     const Tensor kept = cast(weft::dropout(weights, options.dropout_p, generator), type_of(v).dtype);
     return ungrouped(matmul(grouped(kept, v), v), q);
   }
   std::vector<Tensor> operands = {std::move(q), std::move(k), std::move(v)};
   if (mask.defined()) operands.push_back(std::move(mask));
+  operands.insert(operands.end(), mods.captured.begin(), mods.captured.end());
   std::vector<Tensor> results(may_be_fused(type_of(operands[0])) ? 2 : 1);
   composite(
       how, operands, results, call.loc(),
       [&](std::span<const Tensor> inputs, std::span<Tensor> made) {
-        made[0] = attend(how, inputs[0], inputs[1], inputs[2], inputs.size() > 3 ? inputs[3] : Tensor(),
-                         made.size() > 1 ? &made[1] : nullptr);
+        const std::span<const Tensor> more = inputs.subspan(3);
+        const BesideKeys beside =
+            how.has_mods() ? BesideKeys{{}, more} : BesideKeys{more.empty() ? Tensor() : more[0], {}};
+        made[0] = attend(how, inputs[0], inputs[1], inputs[2], beside, made.size() > 1 ? &made[1] : nullptr);
       },
-      differentiate_attention);
+      how.has_mods() ? nullptr : differentiate_attention);
   return results[0];
 }
 
@@ -299,9 +328,9 @@ MultiheadResult MultiheadAttention::operator()(At query, At key, At value, const
   Tensor wide_mask = mask;
   if (mask.defined()) wide_mask = expand(mask, {batch, num_heads, length, keys});
   MultiheadResult result;
-  const AttentionCall how{called(attention_name), scale, is_causal};
-  result.weights =
-      cast(attention_weights(how, parts[0], parts[1], wide_mask), autocast_dtype("softmax", type_of(parts[0]).dtype));
+  const AttentionCall how{called(attention_name), scale, is_causal, {}};
+  result.weights = cast(attention_weights(how, parts[0], parts[1], {wide_mask, {}}),
+                        autocast_dtype("softmax", type_of(parts[0]).dtype));
   Tensor mixed;
   if (rate > 0) {
     result.weights = weft::dropout(result.weights, rate);

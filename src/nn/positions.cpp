@@ -80,11 +80,16 @@ Tensor sinusoidal_positions(Dim length, std::int64_t dim, double base, Device de
   return reshape(stack({sin(angle), cos(angle)}, -1), {length, dim});
 }
 
+Tensor alibi_slopes(std::int64_t heads, Device device, Loc loc) {
+  LooseComposite call("alibi_slopes", loc);
+  if (heads < 1) fail("alibi_slopes", call.loc(), "there must be a head, there are ", heads);
+  return to(constant(slopes(heads), {heads}, call.loc()), device);
+}
+
 Tensor alibi_bias(std::int64_t heads, Dim queries, Dim keys, Device device, Loc loc) {
   LooseComposite call("alibi_bias", loc);
   if (heads < 1) fail("alibi_bias", call.loc(), "there must be a head, there are ", heads);
-  const std::vector<float> slope = slopes(heads);
-  const Tensor of_heads = reshape(to(constant(slope, {heads}, call.loc()), device), {heads, 1, 1});
+  const Tensor of_heads = reshape(alibi_slopes(heads, device), {heads, 1, 1});
   const Shape pairs = Shape::of(queries, keys);
   const Tensor distance = weft::positions(1, pairs, device, call.loc()) -
                           (weft::positions(0, pairs, device, call.loc()) + dim_value(keys - queries, call.loc()));

@@ -40,6 +40,7 @@ std::optional<AttentionNode> attention_of(const Node& node) {
   if (node.operand_count - operands > 1 || node.output_count != results) return {};
   fixed.has_mask = node.operand_count > operands;
   const auto& called = node.attributes().as<AttentionCall>();
+  if (called.has_mods()) return {};
   fixed.scale = static_cast<float>(called.scale);
   fixed.is_causal = called.is_causal;
   fixed.is_deterministic = !options().unordered_sums;

@@ -1,5 +1,6 @@
 // Attention and what it is told of positions. Queries, keys and values are [..., heads, length, depth].
 #pragma once
+#include "weft/nn/attention_mods.hpp"
 #include "weft/nn/linear.hpp"
 #include "weft/ops.hpp"
 
@@ -16,10 +17,16 @@ struct AttentionOptions {  // of scaled_dot_product_attention
   double scale = 0;                // of the scores; 0: 1 / sqrt(depth)
   bool enable_gqa = false;         // queries may have a multiple of the keys' heads; neighbours share one
   Generator* generator = nullptr;  // null: the default one
+  // Of a score of a query and a key, times the scale, a function; and whether the query sees the key (is_causal may
+  // hide more). Captured tensors are operands of the call: they get gradients. Not beside attn_mask. A query of which
+  // all scores are -inf, or that sees nothing, gets zeros.
+  ScoreMod score_mod = {};
+  MaskMod mask_mod = {};
 };
 // softmax(query key^T * scale) value (Vaswani and others 2017): query [..., H, L, E], key [..., G, S, E], value
 // [..., G, S, F] to [..., H, L, F]; axes before the last two broadcast, but G is H, or a divisor of it with enable_gqa.
-// Of one floating dtype; of f16 and bf16 scores are f32, and weights are rounded. Throws Error on other shapes, dtypes.
+// Of one floating dtype; of f16 and bf16 scores are f32, and weights are rounded. Throws Error on other shapes, dtypes,
+// and mods that give no number.
 Tensor scaled_dot_product_attention(At query, At key, At value, const AttentionOptions& options = {});
 
 // ---- positions -----------------------------------------------------------------------------------------------------
