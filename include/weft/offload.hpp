@@ -52,10 +52,13 @@ class Offloaded {
 // return anything, change its arguments and read values; it may be used inside vmap, jvp and checkpoint, and they
 // inside of it. A call throws what f throws, and OutOfMemory where the host has no page-locked memory left.
 template <class F>
-Offloaded<std::decay_t<F>> offload(F&& f) {
-  static_assert(!std::is_same_v<std::decay_t<F>, Tensor> && !std::is_arithmetic_v<std::decay_t<F>>,
-                "weft: offload takes a function, as a layer is one, and not its result: offload(layer)(x)");
-  return Offloaded<std::decay_t<F>>(std::forward<F>(f));
+auto offload(F&& f) {
+  constexpr bool is_value = std::is_same_v<std::decay_t<F>, Tensor> || std::is_arithmetic_v<std::decay_t<F>>;
+  static_assert(!is_value, "weft: offload takes a function, as a layer is one, and not its result: offload(layer)(x)");
+  if constexpr (is_value)
+    return [](const auto&...) { return Tensor(); };  // so that no more is said than the sentence
+  else
+    return Offloaded<std::decay_t<F>>(std::forward<F>(f));
 }
 
 }  // namespace weft

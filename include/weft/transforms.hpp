@@ -107,6 +107,14 @@ class LinearFunction {
     map_.apply(given, detail::Description<From>::value, place, loc);
     return result;
   }
+  // Others are refused.
+  template <class Other>
+  requires(!std::is_convertible_v<const Other&, const From&>) To operator()(const Other&) const {
+    static_assert(std::is_convertible_v<const Other&, const From&>,
+                  "weft: what vjp and linearize return is called with a value of the type that f returned, or took: in "
+                  "the place of a number full({}, x)");
+    return detail::clone<To>(like_);  // so that no more is said than the sentence
+  }
 
  private:
   detail::LinearMap map_;

@@ -61,6 +61,20 @@ class VmapRecorder {
   State* state_;
 };
 
+// An axis of a braced list, and where that is written.
+struct AxisAt {
+  AxisAt(int axis, Loc loc = Loc::current()) : axis(axis), loc(loc) {}
+  AxisAt(std::optional<int> axis, Loc loc = Loc::current()) : axis(axis), loc(loc) {}
+  AxisAt(std::nullopt_t, Loc loc = Loc::current()) : loc(loc) {}
+  std::optional<int> axis;
+  Loc loc;
+};
+// T, as the type of a parameter of which overload resolution among templates makes nothing.
+template <class F, class T>
+struct Undeduced {
+  using type = T;
+};
+
 // The leaves of models, each as many as the first has; those of the first become the stacked ones.
 [[noreturn]] void refuse_no_model(Loc loc);
 void stack_states(const Leaves& stacked, const LeafList* models, std::size_t count, Loc loc);
@@ -116,11 +130,37 @@ class Vmapped {
 // (a model); the axis is that of each tensor in an argument. Numbers, Scalars and Indexes are the same for all
 // examples, and so is what f captures. Results in which examples do not differ are repeated. A generator that f draws
 // from needs options.randomness. Throws Error, when it is called, where the tensors have other sizes along their axes
-// or no such axis, no argument has examples, f reads a value (a decision: use where), prints or calls the host on what
-// differs among examples, draws random numbers with Randomness::refuse, or where a tensor of 8 axes would get one more.
+// or no such axis, no argument has examples, f reads a value in which examples differ (a decision: use where), prints
+// or calls the host on such, leaves a tensor in something that it captures (a layer's statistics), draws random numbers
+// with Randomness::refuse, or where a tensor of 8 axes would get one more.
 template <class F>
-auto vmap(F&& f, VmapOptions options = {}, Loc loc = Loc::current()) {
+auto vmap(F&& f, typename detail::Undeduced<F, VmapOptions>::type options = {}, Loc loc = Loc::current()) {
   return Vmapped<std::decay_t<F>>(std::forward<F>(f), std::move(options), loc);
+}
+// The same by position, as torch.func.vmap and jax.vmap: vmap(f, 1), of all arguments; vmap(f, {0, std::nullopt}), of
+// each; vmap(f, 0, 1), where the results have the examples along axis 1.
+template <class F, class Axes>
+requires(!std::is_same_v<Axes, VmapOptions>) auto vmap(F&& f, const Axes& in_axes, int out_axis = 0,
+                                                       Loc loc = Loc::current()) {
+  constexpr bool fits = std::is_convertible_v<const Axes&, InAxes> && !std::is_floating_point_v<Axes>;
+  static_assert(fits,
+                "weft: in_axes of vmap(f, in_axes) are an axis, or one for each argument, as in {0, std::nullopt}");
+  if constexpr (fits)
+    return vmap(std::forward<F>(f), VmapOptions{.in_axes = in_axes, .out_axis = out_axis}, loc);
+  else
+    return vmap(std::forward<F>(f));  // so that no more is said than the sentence
+}
+template <class F>
+auto vmap(F&& f, std::initializer_list<std::optional<int>> in_axes, int out_axis, Loc loc = Loc::current()) {
+  return vmap(std::forward<F>(f), in_axes.size() == 0 ? InAxes() : InAxes(in_axes), out_axis, loc);
+}
+// g++ 12 takes {.out_axis = 1} for a list too. A template with a pack comes after one without, so VmapOptions get it.
+template <class F, class... None>
+auto vmap(F&& f, typename detail::Undeduced<F, std::initializer_list<detail::AxisAt>>::type in_axes, None...) {
+  std::vector<std::optional<int>> axes;
+  for (const detail::AxisAt& each : in_axes) axes.push_back(each.axis);
+  return vmap(std::forward<F>(f), axes.empty() ? InAxes() : InAxes(axes), 0,
+              axes.empty() ? Loc() : in_axes.begin()->loc);
 }
 
 // A model whose tensors are those of all models, stacked along a new axis 0: what vmap takes for an ensemble, and what

@@ -46,21 +46,6 @@ void CheckpointRecorder::restore(const LeafList& state) noexcept {
     if (holds_tensor(leaf.kind) && i < state_->before.size()) leaf.tensor() = state_->before[i++];
 }
 
-namespace {
-// A value of the body that somebody besides the graph holds: an object that the function captures and writes.
-void refuse_held(const Graph& body, Loc loc) {
-  std::vector<std::uint32_t> expected(body.nodes.size(), 1);
-  const auto count = [&](const Tensor& value) { ++expected[body.number(value)]; };
-  for (const Tensor& value : body.nodes) std::ranges::for_each(value.node()->inputs(), count);
-  for (const auto* values : {&body.inputs, &body.outputs, &body.effects}) std::ranges::for_each(*values, count);
-  for (const Tensor& value : body.nodes)
-    if (const Node& node = *value.node(); node.references > expected[body.number(value)])
-      fail("checkpoint", loc, "the function leaves a tensor (", made_at(node),
-           "), or one computed from it, in something that it captures, as a layer keeps its statistics: make what it "
-           "changes an argument, checkpoint([](Layer& layer, const Tensor& x) { return layer(x); })(layer, x)");
-}
-}  // namespace
-
 void CheckpointRecorder::end(const LeafList& returned, const LeafList& state) {
   State& s = *state_;
   const Loc loc = s.here;
@@ -98,7 +83,9 @@ void CheckpointRecorder::end(const LeafList& returned, const LeafList& state) {
   const Tensor value = record_call(callee, operands, loc);
   for (std::size_t i = 0; i < places.size(); ++i) *places[i] = Tensor(value.node(), static_cast<unsigned>(i));
   s.body.reset();
-  refuse_held(callee->body, loc);
+  refuse_held(callee->body, "checkpoint", loc,
+              "make what it changes an argument, checkpoint([](Layer& layer, const Tensor& x) { return layer(x); })"
+              "(layer, x)");
 }
 
 }  // namespace detail

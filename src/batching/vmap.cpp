@@ -127,6 +127,8 @@ void VmapRecorder::end(const Leaves& results) {
            "of the choice");
     drawn[i].place() = state.value;
   }
+  for (Tensor* const place : s.places) *place = Tensor();
+  s.body.reset();
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const Leaf& leaf = results.list.leaves[leaves[i]];
     const Type one = type_of(graph->outputs[i]);
@@ -145,6 +147,7 @@ void VmapRecorder::end(const Leaves& results) {
            " for the examples is not one of its ", rank);
     leaf.tensor() = with_axis_moved(batcher.all(found[i]), 0, axis);
   }
+  refuse_held(*graph, "vmap", s.here, "there is one of it and no value of one example: return the tensor instead");
 }
 
 void refuse_no_model(Loc loc) { fail("stack_module_state", loc, "there is no model"); }

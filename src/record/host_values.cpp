@@ -31,6 +31,7 @@ Decider* decider_of(const Tensor& tensor) {
 // The value in the host's memory.
 Value read(const Tensor& tensor, const char* operation, Loc loc) {
   require_defined(tensor, operation, loc);
+  if (const SharedByExamples shared(tensor); shared) return read(shared.value(), operation, loc);
   if (Decider* const decider = decider_of(tensor)) return read(decider->value(tensor, outermost(loc)), operation, loc);
   evaluate(std::span(&tensor, 1), loc, operation);
   Value value = value_of(tensor);
@@ -147,6 +148,7 @@ Tensor counted_data(std::span<const std::int64_t> elements, const Shape& shape, 
 
 Contiguous contiguous(const Tensor& value, Loc loc) {
   require_defined(value, "contiguous", loc);
+  if (const SharedByExamples shared(value); shared) return contiguous(shared.value(), loc);
   if (Decider* const decider = decider_of(value)) return contiguous(decider->value(value, outermost(loc)), loc);
   evaluate(std::span(&value, 1), loc);
   Value result = eager::make_contiguous(value_of(value));
@@ -178,11 +180,13 @@ double read_item(const Tensor& tensor, Loc loc) {
 
 bool read_item_boolean(const Tensor& tensor, Loc loc) {
   if (const Node* node = number_node(tensor)) return node->attributes<Constant>().as_number(node->type.dtype) != 0;
+  if (const SharedByExamples shared(tensor); shared) return read_item_boolean(shared.value(), loc);
   if (Decider* const decider = decider_of(tensor)) return decide(*decider, tensor, Asked::boolean, loc) != 0;
   return *read_one(tensor, DType::f64, loc).as<double>() != 0;
 }
 
 std::int64_t read_item_integer(const Tensor& tensor, std::int64_t low, std::uint64_t high, Loc loc) {
+  if (const SharedByExamples shared(tensor); shared) return read_item_integer(shared.value(), low, high, loc);
   const auto refuse = [&](auto value) {
     fail("item", outermost(loc), value, " does not fit into the integer that is asked for, of ", low, " to ", high);
   };

@@ -1,9 +1,14 @@
 #include "record/loops.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 
+#include "base/dim_guards.hpp"
+#include "base/fail.hpp"
 #include "base/per_thread.hpp"
 #include "ir/host_function.hpp"
+#include "record/place_guard.hpp"
+#include "record/record_body.hpp"
 
 namespace weft {
 namespace {
@@ -12,9 +17,88 @@ struct ExampleBodies {
   std::vector<std::uint32_t> open;
 };
 
+// By node of an input of the body: the value of the trace around it.
+std::unordered_map<const Node*, Tensor> captured_by_input(const Trace& body) {
+  std::unordered_map<const Node*, Tensor> captured;
+  for (const Tensor& value : body.captured) captured.emplace(body.inputs_of_captured.at(value.word()).node(), value);
+  return captured;
+}
+
+// What a value of a body is computed from there, in recording order. Nothing where it depends on an input of the body,
+// or on what must not be done again.
+std::optional<std::vector<const Node*>> nodes_without_inputs(const Tensor& value, const Trace& body) {
+  const auto captured = captured_by_input(body);
+  std::vector<const Node*> nodes;
+  std::unordered_set<const Node*> seen;
+  const auto visit = [&](const Tensor& each) {
+    if (!captured.contains(each.node()) && seen.insert(each.node()).second) nodes.push_back(each.node());
+  };
+  visit(value);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const Node& node = *nodes[i];
+    if (node.op == Op::input || is_effect(node) || runs_once(node)) return {};
+    std::ranges::for_each(node.inputs(), visit);
+  }
+  std::ranges::sort(nodes, {}, &Node::sequence);
+  return nodes;
+}
+
+// The value once more, in the trace around the body. A derivative that is open in the body has no variable there.
+Tensor record_around(const Tensor& value, std::span<const Node* const> nodes, const Trace& body) {
+  std::unordered_map<const Node*, Tensor> around = captured_by_input(body);
+  const auto place = [&](const Tensor& each) {
+    const Tensor& found = around.at(each.node());
+    return each.output() == 0 ? found : Tensor(found.node(), each.output());
+  };
+  std::vector<Tensor> operands;
+  for (const Node* const node : nodes) {
+    operands.clear();
+    for (const Tensor& operand : node->inputs()) operands.push_back(place(operand));
+    const bool is_same = node->op == Op::variable || node->op == Op::stop_gradient;
+    const PlaceGuard at;
+    at.enter(*node);
+    around.emplace(node, is_same ? operands[0] : record_node(*node, operands));
+  }
+  return place(value);
+}
+
 }  // namespace
 
 bool is_example_body(std::uint32_t trace) { return std::ranges::count(per_thread<ExampleBodies>().open, trace) > 0; }
+
+SharedByExamples::SharedByExamples(const Tensor& value) {
+  Recorder& r = recorder();
+  Trace* const body = r.trace();
+  if (!body || !value.defined() || value.node()->trace == 0 || !is_example_body(body->id)) return;
+  const bool is_inside = value.node()->trace == body->id;
+  const auto nodes = is_inside ? nodes_without_inputs(value, *body) : std::vector<const Node*>();
+  if (!nodes) return;
+  body_ = body;
+  r.traces.pop_back();
+  dims::are_guarded() = !r.traces.empty();
+  try {
+    value_ = is_inside ? record_around(value, *nodes, *body) : value;
+  } catch (...) {
+    enter();
+    throw;
+  }
+}
+void SharedByExamples::enter() {
+  if (!body_) return;
+  recorder().traces.push_back(body_);
+  dims::are_guarded() = true;
+}
+
+void refuse_held(const Graph& body, const char* operation, Loc loc, const char* advice) {
+  std::vector<std::uint32_t> expected(body.nodes.size(), 1);
+  const auto count = [&](const Tensor& value) { ++expected[body.number(value)]; };
+  for (const Tensor& value : body.nodes) std::ranges::for_each(value.node()->inputs(), count);
+  for (const auto* values : {&body.inputs, &body.outputs, &body.effects}) std::ranges::for_each(*values, count);
+  for (const Tensor& value : body.nodes)
+    if (const Node& node = *value.node(); node.references > expected[body.number(value)])
+      fail(operation, loc, "the function leaves a tensor (", made_at(node),
+           "), or one computed from it, in something that it captures, as a layer keeps its statistics: ", advice);
+}
 
 LoopBody::LoopBody(const BodyPlace& place, Loc call, Of of) : call_(call), of_(of) {
   DimEnvironment* const sizes = DimEnvironment::current();

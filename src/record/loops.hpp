@@ -57,6 +57,25 @@ class LoopBody {
 
 // Whether a body that this thread records is that of vmap: for errors.
 bool is_example_body(std::uint32_t trace);
+// A value that is read while the body of vmap is recorded, and is the same for all examples: until the end of the block
+// that body is left, and the value is of the trace around it. False of all else.
+class SharedByExamples {
+ public:
+  explicit SharedByExamples(const Tensor& value);
+  ~SharedByExamples() { enter(); }
+  SharedByExamples(const SharedByExamples&) = delete;
+  explicit operator bool() const { return body_; }
+  const Tensor& value() const { return value_; }
+
+ private:
+  void enter();
+
+  Trace* body_ = nullptr;
+  Tensor value_;
+};
+
+// Throws where somebody besides the graph holds a value of a body: an object that the function captures and writes.
+void refuse_held(const Graph& body, const char* operation, Loc loc, const char* advice);
 
 // The body of a scan with so many carries: what runs once in it (ir/host_function.hpp) is among what the scan stacks,
 // so that a derivative reads it there. Added to `types`: those of the results that this adds.

@@ -200,7 +200,7 @@ const Transform transforms[] = {
     {"vmap", MAP(return sum(vmap([&](const Tensor& a, const Tensor& b) { return f(a, b); })(spread(x), spread(w)), 0)),
      MAP(Tensor total = zeros({size}, {DType::f64});
          for (int i = 0; i < examples; ++i) total = total + f(spread(x)[i], spread(w)[i]); return total)},
-    {"vmap of x", MAP(return sum(vmap([&](const Tensor& a) { return f(a, w); }, {-1, -1})(transpose(spread(x))), 1)),
+    {"vmap of x", MAP(return sum(vmap([&](const Tensor& a) { return f(a, w); }, -1, -1)(transpose(spread(x))), 1)),
      MAP(Tensor total = zeros({size}, {DType::f64});
          for (int i = 0; i < examples; ++i) total = total + f(spread(x)[i], w); return total)},
     {"vmap of w",

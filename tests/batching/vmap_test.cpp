@@ -48,6 +48,91 @@ TEST_CASE("examples lie along any axis, and so do results") {
   check_rows(f, {1}, 0, y, y);
 }
 
+TEST_CASE("axes by position are in_axes, then out_axis") {
+  const Tensor x = noise({4, 6}, 1), y = noise({6, 4}, 2), row = noise({6}, 3);
+  const auto add = [](const Tensor& a, const Tensor& b) { return a + b; };
+  const Tensor rows = x + transpose(y);
+  check_same(vmap(add, {0, 1})(x, y), rows);
+  check_same(vmap(add, {0, std::nullopt})(x, row), x + row);
+  check_same(vmap(add, 0)(x, transpose(y)), rows);
+  check_same(vmap(add, -1)(transpose(x), y), rows);
+  check_same(vmap(add, 0, 1)(x, transpose(y)), transpose(rows));
+  check_same(vmap(add, {0, 1}, -1)(x, y), transpose(rows));
+  check_same(vmap(add, std::vector<std::optional<int>>{0, 1})(x, y), rows);
+  check_same(vmap(add, {})(x, transpose(y)), rows);
+  // By name each is itself.
+  const VmapOptions options{.out_axis = 1};
+  check_same(vmap(add, options)(x, transpose(y)), transpose(rows));
+  check_same(vmap(add, {.out_axis = 1})(x, transpose(y)), transpose(rows));
+  check_same(vmap(add, {.in_axes = 0, .out_axis = 1})(x, transpose(y)), transpose(rows));
+  check_same(vmap(add, {.in_axes = {0, 1}})(x, y), rows);
+  check_same(vmap(add, {.in_axes = {0, 1}, .out_axis = 1})(x, y), transpose(rows));
+  CHECK(refused([&] { vmap(add, {0})(x, x); }).find("in_axes has 1 axis, there are 2 arguments") != std::string::npos);
+}
+
+TEST_CASE("a decision on what is the same for all examples is one, and on what differs is refused") {
+  const Tensor x = noise({4, 6}, 1), w = ones({6}), none = zeros({6});
+  const auto f = [](const Tensor& x, const Tensor& w) {
+    return vmap([&](const Tensor& row) {
+      const Tensor twice = w * 2;
+      if (sum(twice) > 1) return row * twice;
+      return row - sum(twice).item<float>() - static_cast<double>(cast(sum(twice), DType::i64).item<std::int64_t>());
+    })(x);
+  };
+  check_same(f(x, w), x * 2);
+  check_same(f(x, none), x);
+  const auto compiled = compile(f);
+  for (int i = 0; i < 2; ++i) {
+    check_same(compiled(x, w), x * 2);
+    check_same(compiled(x, none), x);
+  }
+  // Around it and inside it, of a value that is differentiated, and through vmap in vmap.
+  const auto loss = [&](const Tensor& w) { return sum(f(x, w)); };
+  check_same(grad(loss, cast(w, DType::f64)), sum(x, 0) * 2, 1e-14);
+  check_same(vmap([&](const Tensor& row) {
+               return grad([&](const Tensor& a) { return sum(w) > 1 ? sum(a * a) : sum(a); }, row);
+             })(x),
+             x * 2);
+  check_same(vmap([&](const Tensor& row) {
+               return vmap([&](const Tensor& one) { return sum(w * 2) > 1 ? one : -one; })(row);
+             })(x),
+             x);
+  // Among the examples of the outer one the inner one's do not differ, but those do.
+  CHECK(refused([&] {
+          vmap([&](const Tensor& row) {
+            return vmap([&](const Tensor& one) { return sum(row) > 0 ? one : -one; })(row);
+          })(x);
+        }).find("of one example is not known inside vmap") != std::string::npos);
+  static int calls;
+  calls = 0;
+  CHECK(refused([&] {
+          vmap([&](const Tensor& row) {
+            const Tensor given = host_call(
+                like(w), [](const Tensor& a) { return ++calls, a; }, w);
+            return sum(given) > 0 ? row : -row;
+          })(x);
+        }).find("not known inside vmap") != std::string::npos);
+  CHECK(calls == 0);
+}
+
+TEST_CASE("what the function leaves in something that it captures is refused at the call, and named") {
+  const Tensor x = noise({4, 6, 2}, 1, DType::f32);
+  nn::BatchNorm1d layer(2);
+  const std::string message = refused([&] { vmap([&](const Tensor& a) { return layer(a); })(x); });
+  CAPTURE(message);
+  CHECK(message.starts_with("[vmap] the function leaves a tensor (f32["));
+  CHECK(message.find("in something that it captures, as a layer keeps its statistics: ") != std::string::npos);
+  CHECK(message.find("return the tensor instead, at vmap_test.cpp:") != std::string::npos);
+  Tensor kept;
+  CHECK(refused([&] {
+          vmap([&](const Tensor& a) { return kept = a * 2; })(x);
+        }).starts_with("[vmap] the function leaves a tensor (f32[6,2], made at vmap_test.cpp:"));
+  kept = Tensor();
+  nn::BatchNorm1d read(2);
+  read.training = false;
+  check_same(vmap([&](const Tensor& a) { return read(a); })(x), reshape(read(reshape(x, {24, 2})), {4, 6, 2}), 1e-6);
+}
+
 TEST_CASE("structs, numbers, and results in which examples do not differ") {
   const Tensor x = noise({4, 6}, 1), c = noise({2}, 2);
   const auto result = vmap([&](const std::pair<Tensor, double>& p, double factor) {
@@ -63,11 +148,8 @@ TEST_CASE("vmap inside vmap") {
   const Tensor x = noise({4, 6}, 1), y = noise({3, 6}, 2);
   const auto table = vmap([&](const Tensor& a) { return vmap([&](const Tensor& b) { return sum(a * b); })(y); });
   check_same(table(x), sum(unsqueeze(x, 1) * unsqueeze(y, 0), -1));
-  check_rows(
-      [](const Tensor& a) {
-        return vmap([](const Tensor& b) { return softmax(b, 0); }, {1, -1})(a);
-      },
-      {1}, 0, noise({3, 4, 5}, 3));
+  check_rows([](const Tensor& a) { return vmap([](const Tensor& b) { return softmax(b, 0); }, 1, -1)(a); }, {1}, 0,
+             noise({3, 4, 5}, 3));
 }
 
 TEST_CASE("the gradient of each sample") {
@@ -304,7 +386,7 @@ TEST_CASE("what is refused, in a sentence with the user's line") {
   has(refused([&] { vmap(add, {{std::nullopt, std::nullopt}})(x, y); }), "no argument holds examples");
   has(refused([&] { vmap(add, {{0, 2}})(x, x); }), "argument 1 is f64[4,6], which has no axis 2");
   has(refused([&] { vmap(add, {{0}})(x, x); }), "in_axes has 1 axis, there are 2 arguments");
-  has(refused([&] { vmap(add, {0, 2})(x, x); }), "axis 2 for the examples");
+  has(refused([&] { vmap(add, {.out_axis = 2})(x, x); }), "axis 2 for the examples");
   has(refused([&] { vmap([](const Tensor& a) { return sum(a).item() > 0 ? a : -a; })(x); }), "one example");
   has(refused([&] { vmap([](const Tensor& a) { return sum(a) > 0 ? a : -a; })(x); }), "choose with where");
   has(refused([&] { vmap([](const Tensor& a) { return dropout(a, 0.5); })(x); }), "Randomness::same");
