@@ -48,7 +48,6 @@ Table of_branches(const Node& node) {
 
 NodeDependence::NodeDependence(const Node& node)
     : computed_(computed_callee(node)), none_(node.op == Op::stop_gradient) {
-  if (node.output_count == 1) return;
   if (node.op == Op::scan)
     table_ = over_iterations(*node.bodies()[0], static_cast<std::size_t>(node.attributes<Scan>().carries));
   else if (node.op == Op::cond)

@@ -463,6 +463,28 @@ TEST_CASE("state that a checkpointed function changes is changed once") {
   CHECK(text_of(norm.running_mean) == before);
 }
 
+TEST_CASE("a loss that depends only through stop_gradient has no gradient: in a checkpoint, a loop and a choice too") {
+  const Tensor x = normal({4});
+  const auto f = [](const Tensor& x) { return sum(stop_gradient(x) * 2); };
+  const auto refused = [&](auto f) {
+    CHECK(contains(message_of([&] { grad(f, x); }), "[grad] the loss does not depend on what it is differentiated"));
+  };
+  refused(f);
+  refused([&](const Tensor& x) { return checkpoint(f)(x); });
+  refused([&](const Tensor& x) { return checkpoint([&](const Tensor& x) { return checkpoint(f)(x); })(x); });
+  refused([&](const Tensor& x) { return cond(sum(stop_gradient(x)) > 0, f, f, x); });
+  refused([&](const Tensor& x) {
+    return sum(fori(
+        0, 3, [&](const Index&, const Tensor& s) { return s + stop_gradient(x); }, zeros({4})));
+  });
+  // Where one of two operands has one, it alone does.
+  const auto both = checkpoint([&](const Tensor& x, const Tensor& y) { return sum(y * stop_gradient(x)); });
+  const auto [first, second] =
+      grad([&](const std::pair<Tensor, Tensor>& p) { return both(p.first, p.second); }, std::pair{x, Tensor(x * 3)});
+  CHECK(text_of(first) == text_of(zeros({4})));
+  CHECK(text_of(second) == text_of(x));
+}
+
 TEST_CASE("what a checkpoint can't do is one sentence with the line") {
   const Tensor x = normal({4});
   const auto refused = [&](auto f, const char* words, int line) {
