@@ -38,7 +38,7 @@ void SGD::step(const detail::Parameters& parameters, Loc loc) {
              : detail::PerParameter(Tensor(Scalar(1).tensor()));
   detail::each_part(parameters, call.loc(), [&](std::size_t i, Tensor& parameter, const detail::UpdatedPart& part) {
     const Scalar& decay = groups.weight_decay(i, weight_decay);
-    part.require_zero(parameters, i, decay, "weight decay");
+    if (!weight_decay.is_zero() || &decay != &weight_decay) part.require_zero(parameters, i, decay, "weight decay");
     if (moves) part.require_whole(parameters, i, "a momentum");
     Tensor operands[] = {part.of(parameter),        part.gradient(),   decay.tensor(),
                          groups.lr(i, lr).tensor(), momentum.tensor(), moves ? detail::wide(velocity_[i]) : Tensor(),

@@ -115,7 +115,7 @@ void check_options(const char* optimizer, std::initializer_list<NamedNumber> amo
   check_numbers(optimizer, Bounds::not_negative, amounts, loc);
   check_numbers(optimizer, Bounds::share_below_one, shares, loc);
 }
-void require_no_momentum(const Momentum& momentum, Loc loc) {
+void require_no_momentum(const MaybeZero& momentum, Loc loc) {
   if (momentum.is_zero()) return;
   require(momentum.tensor() == 0, "update", loc,
           "the optimizer was made without a momentum and has no velocities: give one from the start");

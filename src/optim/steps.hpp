@@ -55,7 +55,7 @@ class PerParameter {
 
 // Throws the user's error where the momentum is not 0: of an optimizer that was made without one and has no velocities.
 // A compiled step knows by its guards of a literal 0; of other numbers when it is called.
-void require_no_momentum(const Momentum& momentum, Loc loc);
+void require_no_momentum(const MaybeZero& momentum, Loc loc);
 
 // f64 [parameters].
 Buffer ones_per_parameter(const Parameters& parameters, Loc loc);

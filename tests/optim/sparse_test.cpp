@@ -271,6 +271,32 @@ TEST_CASE("a GradScaler leaves the rows of a gradient rows") {
   refused([&] { step(sparse, with_momentum, two, index); }, "is rows alone (sparse), and a momentum");
 }
 
+TEST_CASE("a step of SGD on rows has no check of a weight decay that is 0 from the start") {
+  nn::Embedding table = table_of(true, 9, 5);
+  const Tensor index = vector({1, 2}), scale = ones({2, 5});
+  auto step = compile(step_of<nn::Embedding, optim::SGD>);
+  const auto checks = [&](optim::SGD optimizer) {
+    const std::string graph = explain(step, table, optimizer, index, scale).graph;
+    int count = 0;
+    for (std::size_t at = graph.find(" check"); at != std::string::npos; at = graph.find(" check", at + 1)) ++count;
+    return count;
+  };
+  optim::SGD optimizer(table), decays(table, {.weight_decay = 0.1});
+  decays.weight_decay = 0;
+  CHECK(checks(optimizer) == 1);  // of the index
+  CHECK(checks(decays) == 2);
+  step(table, optimizer, index, scale);
+  step(table, decays, index, scale);
+  // One that comes later is refused as before, and leaves the table as it is.
+  const Tensor before = (table.weight * 1).eval();
+  optimizer.weight_decay = 0.1;
+  refused([&] { step(table, optimizer, index, scale); }, "and weight decay would change the others too");
+  CHECK(same(table.weight, before));
+  optimizer.weight_decay = 0;
+  step(table, optimizer, index, scale);
+  CHECK(specialization_count(step) == 2);
+}
+
 TEST_CASE("what would change rows without a gradient is refused, and changes nothing") {
   nn::Embedding table = table_of(true, 9, 5);
   const Tensor index = vector({1, 2}), scale = ones({2, 5}), before = (table.weight * 1).eval();

@@ -25,7 +25,7 @@ class RMSprop : public detail::Updated<RMSprop> {
                    Loc loc = Loc::current());
 
   Scalar lr, alpha, eps, weight_decay;  // the options of these names, which a schedule may set
-  detail::Momentum momentum;            // the same
+  detail::MaybeZero momentum;           // the same
   ParameterGroups groups;               // in the order of the constructor's list
   bool maximize;                        // whether steps go up, along the gradients
 

@@ -25,11 +25,11 @@ class Shampoo : public detail::Updated<Shampoo> {
   explicit Shampoo(const detail::Parameters& model, const ShampooOptions& options = {}, Groups groups = {},
                    Loc loc = Loc::current());
 
-  Scalar lr, weight_decay;    // the options of these names, which a schedule may set
-  detail::Momentum momentum;  // the same
-  Scalar steps;               // taken so far
-  ParameterGroups groups;     // in the order of the constructor's list
-  bool maximize;              // whether steps go up, along the gradients
+  Scalar lr, weight_decay;     // the options of these names, which a schedule may set
+  detail::MaybeZero momentum;  // the same
+  Scalar steps;                // taken so far
+  ParameterGroups groups;      // in the order of the constructor's list
+  bool maximize;               // whether steps go up, along the gradients
 
  private:
   friend detail::Updated<Shampoo>;

@@ -59,20 +59,23 @@ class Parameters {
 // Whether a number that was a literal 0 still is 0: an argument of a trace, or a 0 that was read from a file.
 bool is_still_zero(const Tensor& number);
 
-// A momentum that may be 0 from the start, which means none. It is a Scalar of which guards say, beside what they say
-// of any Scalar, whether it is a literal 0: flattening takes it for a variant, and the alternative says so.
+// A number that may be 0 from the start, which means none: a momentum, a weight decay. It is a Scalar of which guards
+// say, beside what they say of any Scalar, whether it is a literal 0: flattening takes it for a variant, and the
+// alternative says so.
 template <class... Alternatives>
-class MomentumOf : public Scalar {
+class MaybeZeroOf : public Scalar {
  public:
-  explicit MomentumOf(double value) : Scalar(value), is_none_(value == 0) {
+  static constexpr const char* alternative_names[] = {"the literal 0", "a number that may not be 0"};
+
+  explicit MaybeZeroOf(double value) : Scalar(value), is_none_(value == 0) {
     if (is_none_) zero_ = tensor();
   }
-  MomentumOf& operator=(double value) {
+  MaybeZeroOf& operator=(double value) {
     Scalar::operator=(Scalar(value));
     zero_ = is_none_ && value == 0 ? tensor() : Tensor();
     return *this;
   }
-  MomentumOf& operator=(const Scalar& value) {
+  MaybeZeroOf& operator=(const Scalar& value) {
     Scalar::operator=(value);
     zero_ = Tensor();
     return *this;
@@ -87,11 +90,11 @@ class MomentumOf : public Scalar {
   bool is_none_;  // it was 0 from the start
   Tensor zero_;   // the literal 0 that it was given; undefined where it was given another number
 };
-using Momentum = MomentumOf<Scalar, Scalar>;
+using MaybeZero = MaybeZeroOf<Scalar, Scalar>;
 template <std::size_t index, class M>
-requires std::is_base_of_v<Momentum, M>
-auto get_if(M* momentum) -> std::conditional_t<std::is_const_v<M>, const Scalar*, Scalar*> {
-  return momentum->index() == index ? momentum : nullptr;
+requires std::is_base_of_v<MaybeZero, M>
+auto get_if(M* number) -> std::conditional_t<std::is_const_v<M>, const Scalar*, Scalar*> {
+  return number->index() == index ? number : nullptr;
 }
 
 // update() of an optimizer that has step(parameters, loc).

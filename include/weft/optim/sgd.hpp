@@ -25,11 +25,13 @@ class SGD : public detail::Updated<SGD> {
   explicit SGD(const detail::Parameters& model, const SgdOptions& options = {}, Groups groups = {},
                Loc loc = Loc::current());
 
-  Scalar lr, weight_decay, dampening;  // the options of these names, which a schedule may set
-  detail::Momentum momentum;           // the same
-  Scalar steps;                        // taken so far; counted where there is a momentum
-  ParameterGroups groups;              // in the order of the constructor's list
-  bool maximize;                       // whether steps go up, along the gradients
+  Scalar lr;                       // the option of this name, which a schedule may set
+  detail::MaybeZero weight_decay;  // the same
+  Scalar dampening;                // the same
+  detail::MaybeZero momentum;      // the same
+  Scalar steps;                    // taken so far; counted where there is a momentum
+  ParameterGroups groups;          // in the order of the constructor's list
+  bool maximize;                   // whether steps go up, along the gradients
 
  private:
   friend detail::Updated<SGD>;
