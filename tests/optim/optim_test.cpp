@@ -410,20 +410,9 @@ TEST_CASE("an optimizer of one's own, in ten lines, does what SGD does") {
 }
 
 TEST_CASE("what does not fit is refused, with the user's line") {
-  auto refuses = [](auto f, const char* words) {
-    try {
-      f();
-      FAIL("accepted");
-    } catch (const Error& error) {
-      std::string text = error.what();
-      CAPTURE(text);
-      CHECK(text.find(words) != std::string::npos);
-      CHECK(text.find("optim_test.cpp:") != std::string::npos);
-    }
-  };
   std::vector<Param> two = {vector({1}), vector({2})}, three = {vector({1}), vector({2}), vector({3})};
   const auto refuses_three = [&](auto made) {
-    refuses([&] { made.update(three, three); }, "made for a model of 2 parameters, this one has 3");
+    test::refused([&] { made.update(three, three); }, "made for a model of 2 parameters, this one has 3");
   };
   const optim::Groups groups = {{"1", {.weight_decay = 0}}};
   refuses_three(optim::SGD(two, {}, groups));
@@ -443,11 +432,11 @@ TEST_CASE("what does not fit is refused, with the user's line") {
   refuses_three(optim::ASGD(two));
   refuses_three(optim::Shampoo(two));
   optim::AdamW optimizer(two);
-  refuses([&] { optimizer.update(two, three); }, "gradients are of another model");
+  test::refused([&] { optimizer.update(two, three); }, "gradients are of another model");
   Pair small{zeros({2, 2}), zeros({2})}, large{zeros({3, 3}), zeros({2})};
   const auto refuses_large = [&](auto made) {
-    refuses([&] { made.update(large, large); },
-            "the optimizer was made for another model: parameter 0 (weight) was [2,2], is [3,3]");
+    test::refused([&] { made.update(large, large); },
+                  "the optimizer was made for another model: parameter 0 (weight) was [2,2], is [3,3]");
   };
   refuses_large(optim::SGD(small, {.momentum = 0.5}));
   refuses_large(optim::Adam(small));
@@ -465,14 +454,16 @@ TEST_CASE("what does not fit is refused, with the user's line") {
   refuses_large(optim::ASGD(small));
   refuses_large(optim::Shampoo(small));
   std::vector<Param> longer = {vector({1, 2}), vector({2})};
-  refuses([&] { optimizer.update(two, longer); }, "parameter 0 (0) is f64[1], its gradient f64[2]");
-  refuses([&] { optim::SGD(two, {.nesterov = true}); }, "nesterov needs a momentum");
-  refuses([&] { optim::SGD(two, {.momentum = 0.5, .nesterov = true, .dampening = 0.5}); }, "nesterov has no dampening");
-  refuses([&] { optim::LAMB(two, {}, {{"*.bias", {.lr = 1}}}); }, "no parameter is named *.bias: they are 0 and 1");
-  refuses([&] { optim::cosine_annealing_lr(1, 0, 0); }, "t_max must be positive, it is 0");
+  test::refused([&] { optimizer.update(two, longer); }, "parameter 0 (0) is f64[1], its gradient f64[2]");
+  test::refused([&] { optim::SGD(two, {.nesterov = true}); }, "nesterov needs a momentum");
+  test::refused([&] { optim::SGD(two, {.momentum = 0.5, .nesterov = true, .dampening = 0.5}); },
+                "nesterov has no dampening");
+  const optim::Groups biases = {{"*.bias", {.lr = 1}}};
+  test::refused([&] { optim::LAMB(two, {}, biases); }, "no parameter is named *.bias: they are 0 and 1");
+  test::refused([&] { optim::cosine_annealing_lr(1, 0, 0); }, "t_max must be positive, it is 0");
   optim::SGD plain(two);
   plain.momentum = 0.9;
-  refuses([&] { plain.update(two, two); }, "[SGD] the optimizer was made without a momentum");
+  test::refused([&] { plain.update(two, two); }, "[SGD] the optimizer was made without a momentum");
 }
 
 TEST_CASE("errors of an optimizer have the name of its class") {
