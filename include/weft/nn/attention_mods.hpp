@@ -58,7 +58,7 @@ class ScoreMod {
  public:
   ScoreMod() = default;  // scores stay as they are
   template <class F>
-  requires(!std::same_as<F, ScoreMod>) ScoreMod(F f) {
+  requires(!std::same_as<F, ScoreMod>) ScoreMod(F f) {  // of a function object, as above
     using T = Tensor;
     constexpr bool fits = std::is_invocable_v<const F&, T, T, T, T, T>;
     static_assert(fits,
@@ -89,7 +89,7 @@ class MaskMod {
  public:
   MaskMod() = default;  // every query sees every key
   template <class F>
-  requires(!std::same_as<F, MaskMod>) MaskMod(F f) {
+  requires(!std::same_as<F, MaskMod>) MaskMod(F f) {  // of a function object, as above
     using T = Tensor;
     constexpr bool fits = std::is_invocable_v<const F&, T, T, T, T>;
     static_assert(fits,
