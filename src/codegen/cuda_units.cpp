@@ -5,6 +5,11 @@
 namespace weft::codegen {
 
 extern const char embedded_cuda[];
+extern const char embedded_cuda_attention[];
+extern const char embedded_cuda_attention_backward[];
+extern const char embedded_cuda_attention_hopper[];
+extern const char embedded_cuda_attention_hopper_backward[];
+extern const char embedded_cuda_fragments[];
 extern const char embedded_cuda_pack[];
 extern const char embedded_cuda_product[];
 extern const char embedded_cuda_reduce[];
@@ -115,8 +120,17 @@ std::vector<std::string> cuda_units(std::span<const std::string> functions, std:
       text.append(part).append("\n");
     std::string own;
     for (std::size_t i = unit; i < functions.size(); i += count) own += "\n" + functions[i];
-    // Of one architecture alone: other units must not hold it.
-    if (own.find("tensor_core_product<") != std::string::npos) text.append(embedded_cuda_product).append("\n");
+    const auto add_if = [&](bool wanted, std::initializer_list<const char*> parts) {
+      for (const char* part : parts)
+        if (wanted) text.append(part).append("\n");
+    };
+    const auto uses = [&](const char* word) { return own.find(word) != std::string::npos; };
+    // Of one architecture alone, or of the newer ones: other units must not hold it.
+    const bool attends = uses("AttentionArguments") || uses("attention_lists("),
+               attends_on_hopper = uses("HopperAttentionArguments");
+    add_if(uses("tensor_core_product<") || attends_on_hopper, {embedded_cuda_product});
+    add_if(attends, {embedded_cuda_fragments, embedded_cuda_attention, embedded_cuda_attention_backward});
+    add_if(attends_on_hopper, {embedded_cuda_attention_hopper, embedded_cuda_attention_hopper_backward});
     units.push_back(text + "namespace weft {\n" + own + "\n}  // namespace weft\n");
   }
   return units;

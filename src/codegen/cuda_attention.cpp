@@ -1,0 +1,116 @@
+#include "codegen/cuda_attention.hpp"
+
+#include <algorithm>
+
+#include "base/fail.hpp"
+#include "base/hash.hpp"
+
+namespace weft::codegen {
+
+namespace {
+
+using Kernel = CudaAttentionKernel;
+using Part = Kernel::Part;
+
+constexpr std::int64_t segment = 64, row_bytes = 128;  // features of a segment of shared memory, bytes of its rows
+constexpr std::int64_t barrier_room = 1024, alignment_room = 1023;
+
+std::int64_t segments(std::int64_t features) { return (features + segment - 1) / segment; }
+
+// Tiles that the registers hold, and shared memory as the shapes of the templates have it.
+struct Tile {
+  int warps, columns;
+};
+Tile portable_tile(std::int64_t features, bool is_backward) {
+  if (is_backward) return features <= 64 ? Tile{4, 64} : Tile{8, 32};
+  return features <= 128 ? Tile{4, 64} : Tile{4, 32};
+}
+constexpr int hopper_rows = 128, hopper_threads = 384;
+constexpr int hopper_columns = 128, hopper_columns_backward = 64, hopper_stages = 2;
+
+std::int64_t shared_bytes(const CudaAttention& call, int rows, int columns) {
+  const std::int64_t e = segments(call.features), f = segments(call.value_features), most = std::max(e, f);
+  if (call.on_hopper && call.is_backward) {
+    const std::int64_t tiles = rows * row_bytes * (e + f + most) + hopper_stages * columns * (row_bytes * (e + f) + 8);
+    return (tiles + barrier_room - 1) / barrier_room * barrier_room + barrier_room + alignment_room;
+  }
+  if (call.on_hopper)
+    return rows * row_bytes * (e + f) + hopper_stages * columns * row_bytes * (e + f) + barrier_room + alignment_room;
+  const std::int64_t stage = columns * row_bytes * (e + f);
+  if (call.is_backward) return rows * row_bytes * (e + f) + 2 * (stage + columns * 8);
+  return rows * row_bytes * most + 2 * stage;
+}
+
+}  // namespace
+
+bool fits_cuda_attention(std::int64_t features, std::int64_t value_features, bool is_backward) {
+  const std::int64_t most = std::max(features, value_features);
+  return features > 0 && value_features > 0 && features % 8 == 0 && value_features % 8 == 0 &&
+         most <= (is_backward ? 128 : 256);
+}
+
+std::vector<Kernel> cuda_attention(const CudaAttention& call) {
+  const bool is_bf16 = call.dtype == DType::bf16;
+  WEFT_CHECK(is_bf16 || call.dtype == DType::f16, "attention on tensor cores is of 16-bit floats");
+  const std::string type = is_bf16 ? "bfloat16" : "float16";
+  const std::string e = std::to_string(call.features), f = std::to_string(call.value_features);
+  Hasher hasher;
+  hasher.add(call.functions).add(type).add(e).add(f).add(static_cast<std::uint64_t>(call.is_backward));
+  hasher.add(static_cast<std::uint64_t>(call.on_hopper));
+  const std::string prefix = "weft_attention_" + hex(hasher.digest()).substr(0, 16), space = prefix + "_functions";
+  // Kernels of a call may share a program.
+  const std::string functions = "#ifndef " + space + "_there\n#define " + space + "_there\nnamespace " + space +
+                                " {\n" + call.functions + "\n}  // namespace " + space + "\n#endif\n";
+
+  std::vector<Kernel> kernels;
+  const auto add = [&](Part part, const char* name, int threads, const std::string& parameters,
+                       const std::string& body) -> Kernel& {
+    Kernel& made = kernels.emplace_back();
+    made.part = part, made.name = prefix + name, made.threads = threads;
+    made.text = functions + "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ", 1) " +
+                made.name + "(" + parameters + ") {\n  " + body + ";\n}\n";
+    return made;
+  };
+  const std::string captured = "const __grid_constant__ " + space + "::Captured captured";
+  const std::string arguments = "const __grid_constant__ AttentionArguments arguments";
+  const auto add_pass = [&](Part part, const char* name) {
+    const auto [warps, columns] = portable_tile(std::max(call.features, call.value_features), call.is_backward);
+    std::string shape, kind = call.is_backward ? "attention_backward" : "attention_forward";
+    int rows = warps * 16, wide = columns, threads = warps * 32;
+    if (call.on_hopper) {
+      rows = hopper_rows, threads = hopper_threads;
+      wide = call.is_backward ? hopper_columns_backward : hopper_columns;
+      kind = "hopper_" + kind;
+      shape = (call.is_backward ? "HopperGradientShape<" : "HopperAttentionShape<") + type + ", " + e + ", " + f +
+              ", 2, " + std::to_string(wide) + (call.is_backward ? ", 2, false>" : ", true>");
+    } else {
+      shape = "AttentionShape<" + type + ", " + e + ", " + f + ", " + std::to_string(warps) + ", " +
+              std::to_string(wide) + ">";
+    }
+    if (call.is_backward) shape += part == Part::by_keys ? ", true" : ", false";
+    Kernel& made = add(
+        part, name, threads,
+        (call.on_hopper ? "const __grid_constant__ HopperAttentionArguments arguments" : arguments) + ", " + captured,
+        kind + "<" + shape + ">(arguments, captured)");
+    made.rows = rows, made.columns = wide, made.shared = shared_bytes(call, rows, wide);
+  };
+  if (call.is_backward) {
+    add_pass(Part::by_keys, "_by_keys"), add_pass(Part::by_queries, "_by_queries");
+    add(Part::rows, "_rows", 256, arguments, "attention_rows<" + type + ", " + f + ">(arguments)");
+  } else {
+    add_pass(Part::forward, "_forward");
+  }
+  if (!call.masks) return kernels;
+  const std::string tile = std::to_string(kernels[0].rows) + ", " + std::to_string(kernels[0].columns);
+  const auto add_tiles = [&](Part part, const char* name, const char* by_keys) {
+    add(part, name, 128, arguments + ", " + captured + ", unsigned char* states",
+        "attention_tiles<" + tile + ", " + by_keys + ">(arguments, captured, states)");
+  };
+  add_tiles(Part::tiles, "_tiles", "false");
+  if (call.is_backward) add_tiles(Part::tiles_by_keys, "_tiles_by_keys", "true");
+  add(Part::lists, "_lists", 32, "const unsigned char* states, int* counts, int* tiles, int width",
+      "attention_lists(states, counts, tiles, width)");
+  return kernels;
+}
+
+}  // namespace weft::codegen

@@ -1,0 +1,36 @@
+// Attention on tensor cores, as CUDA source: the templates of weft/detail/cuda_attention.inc and its companions, with
+// the functions of a call in their holes. In: dtype, sizes, the text of the functions. Out: the kernels of a call, each
+// with the tile that it works on.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "weft/dtype.hpp"
+
+namespace weft::codegen {
+
+// A call, as its kernels see it.
+struct CudaAttention {
+  DType dtype = DType::bf16;                      // or f16
+  std::int64_t features = 0, value_features = 0;  // multiples of 8
+  bool is_backward = false;
+  bool masks = false;      // the functions have a mask: kernels that list the tiles to visit come too
+  bool on_hopper = false;  // by warpgroups and the copy engine, of sm_90a; else for sm_80 and up
+  std::string functions;   // `struct Captured` and its functions, as cuda_attention.inc wants them
+};
+
+// One kernel. Its name begins with a digest of the call.
+struct CudaAttentionKernel {
+  enum class Part : std::uint8_t { forward, by_keys, by_queries, rows, tiles, tiles_by_keys, lists };
+  Part part;
+  std::string name, text;
+  int rows = 0, columns = 0;  // of scores, a tile
+  int threads = 0;
+  std::int64_t shared = 0;  // bytes
+};
+// Whether the templates fit these sizes: registers and shared memory.
+bool fits_cuda_attention(std::int64_t features, std::int64_t value_features, bool is_backward);
+std::vector<CudaAttentionKernel> cuda_attention(const CudaAttention& call);
+
+}  // namespace weft::codegen

@@ -1,0 +1,274 @@
+#include "runtime/cuda/tensor_core_attention.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/fail.hpp"
+
+namespace weft::runtime::cuda {
+
+namespace {
+
+constexpr const char* call_name = "scaled_dot_product_attention";
+constexpr std::int64_t row_padding = 128, number_bytes = 8;  // of AttentionArguments::rows
+constexpr int no_bound = 1 << 29;
+constexpr int heads_together = 16;
+constexpr std::int64_t segment = 64;  // rows and features of what the copy engine fetches at once
+constexpr std::size_t workspace_alignment = 256;
+
+// As weft/detail/cuda_attention.inc and cuda_attention_hopper.inc have them.
+struct HeadStrides {
+  std::int64_t batch, head, row;
+};
+struct BlockLists {
+  const int *counts, *tiles;
+  std::int64_t batch, head;
+  int rows, width;
+};
+struct Arguments {
+  const void *query, *key, *value, *output, *given;
+  void* to_output;
+  float* stats;
+  void* rows;
+  void *of_query, *of_key, *of_value;
+  HeadStrides q, k, v, o, g, dq, dk, dv;
+  int batch, heads, key_heads, queries, keys;
+  float scale;
+  int before, after, heads_together;
+  BlockLists blocks;
+};
+struct alignas(64) TensorMap {
+  std::uint64_t words[16];
+};
+struct HopperArguments {
+  TensorMap query, key, value, given;
+  Arguments all;
+};
+
+std::int64_t tiles(std::int64_t size, std::int64_t tile) { return (size + tile - 1) / tile; }
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
+}
+
+HeadStrides strides_of(const AttentionSizes& s, Attended value) {
+  const auto& all = s.strides[static_cast<std::size_t>(value)];
+  return {all[0], all[1], all[2]};
+}
+
+TensorMap describe(const AttentionSizes& s, Attended value, const void* at) {
+  // Numbers of cuda.h.
+  constexpr int f16 = 6, bf16 = 9, no_interleave = 0, swizzle_128 = 3, promotion_256 = 3, zeros_outside = 0;
+  const auto size = s.sizes_of(value);
+  const auto& stride = s.strides[static_cast<std::size_t>(value)];
+  std::array<std::uint64_t, 4> sizes;
+  std::array<std::uint64_t, 3> strides;
+  std::uint64_t contiguous = static_cast<std::uint64_t>(size[3]);  // what an axis of one element is given
+  for (std::size_t i = 0; i < 4; ++i) {
+    const std::size_t axis = 3 - i;
+    sizes[i] = static_cast<std::uint64_t>(size[axis]);
+    if (i == 0) continue;
+    const std::uint64_t step = size[axis] == 1 ? contiguous : static_cast<std::uint64_t>(stride[axis]);
+    strides[i - 1] = step * 2;
+    contiguous = std::max(contiguous, step * sizes[i]);
+  }
+  const std::array<std::uint32_t, 4> box{segment, segment, 1, 1}, steps{1, 1, 1, 1};
+  TensorMap map;
+  check(driver().cuTensorMapEncodeTiled(&map, s.dtype == DType::f16 ? f16 : bf16, 4, const_cast<void*>(at),
+                                        sizes.data(), strides.data(), box.data(), steps.data(), no_interleave,
+                                        swizzle_128, promotion_256, zeros_outside),
+        "cuTensorMapEncodeTiled");
+  return map;
+}
+
+// The memory of the lists that one pass reads.
+struct ListSizes {
+  std::int64_t lists, rows, width;
+  std::size_t states() const { return aligned(static_cast<std::size_t>(lists * rows * width)); }
+  std::size_t counts() const { return aligned(static_cast<std::size_t>(lists * rows) * sizeof(int)); }
+  std::size_t tiles() const { return aligned(static_cast<std::size_t>(lists * rows * width) * sizeof(int)); }
+  std::size_t all() const { return states() + counts() + tiles(); }
+};
+ListSizes list_sizes(const TensorCoreAttentionCall& call, const AttentionSizes& s, bool by_keys) {
+  const std::int64_t lists = (call.mask_reads_batch ? s.batch : 1) * (call.mask_reads_head ? s.heads : 1);
+  const std::int64_t rows = by_keys ? s.keys : s.queries, columns = by_keys ? s.queries : s.keys;
+  return {lists, tiles(rows, call.tile.rows), tiles(columns, call.tile.columns)};
+}
+std::size_t numbers_bytes(const AttentionSizes& s) {
+  if (!s.is_backward) return 0;
+  return aligned(
+      static_cast<std::size_t>(s.batch * s.heads * tiles(s.queries, row_padding) * row_padding * number_bytes));
+}
+
+}  // namespace
+
+std::optional<bool> attends_on_hopper(Device device, std::int64_t features, std::int64_t value_features) try {
+  const DeviceState& state = use(device);
+  if (state.major < 8) return std::nullopt;
+  return state.major == 9 && driver().cuTensorMapEncodeTiled && features == value_features &&
+         (features == 64 || features == 128);
+} catch (const OutOfMemory&) {
+  throw;
+} catch (const Error&) {
+  return std::nullopt;  // no device
+}
+
+TensorCoreAttention::TensorCoreAttention(const TensorCoreAttentionCall& call, std::span<const Dim> dims,
+                                         std::span<const Dim> offsets, std::vector<std::int64_t> captured_bytes,
+                                         const Preparation& preparation)
+    : call_(call),
+      device_(use(preparation.device)),
+      captured_bytes_(std::move(captured_bytes)),
+      dims_(preparation.numbers.add(dims)),
+      offsets_(preparation.numbers.add(offsets)) {
+  for (const EntryPoint& entry : preparation.entry.inner) {
+    auto* const function =
+        preparation.functions ? static_cast<Function*>(preparation.functions->entry(entry.name)) : nullptr;
+    functions_.push_back(function);
+    blocks_.emplace_back(entry.threads, entry.shared);
+    if (function && entry.shared > 0)
+      check(driver().cuFuncSetAttribute(function, function_dynamic_shared, static_cast<int>(entry.shared)),
+            "cuFuncSetAttribute");
+  }
+}
+
+AttentionSizes TensorCoreAttention::sizes(std::span<const std::int64_t> numbers) const {
+  return attention_sizes(call_.sizes, numbers.subspan(dims_.begin, dims_.count));
+}
+
+std::size_t TensorCoreAttention::workspace(std::span<const std::int64_t> numbers) const {
+  const AttentionSizes s = sizes(numbers);
+  if (s.is_empty()) return 0;
+  std::size_t lists = 0;
+  if (call_.has_mask_mod) {
+    lists = list_sizes(call_, s, false).all();
+    if (s.is_backward) lists = std::max(lists, list_sizes(call_, s, true).all());
+  }
+  return numbers_bytes(s) + lists;
+}
+
+// One call on its way to the queue.
+struct TensorCoreAttention::Launch {
+  const TensorCoreAttention& step;
+  const AttentionSizes& s;
+  const StepCall& call;
+  HopperArguments arguments = {};
+  std::vector<void*> captured = {};  // the one argument, a struct of pointers
+
+  void queue(std::size_t function, std::int64_t x, std::int64_t y, std::int64_t z, std::span<void*> parameters) const {
+    const auto [threads, shared] = step.blocks_[function];
+    check(driver().cuLaunchKernel(step.functions_[function], static_cast<unsigned>(x), static_cast<unsigned>(y),
+                                  static_cast<unsigned>(z), static_cast<unsigned>(threads), 1, 1,
+                                  static_cast<unsigned>(shared), call.queue->stream, parameters.data(), nullptr),
+          "cuLaunchKernel");
+  }
+  // Lists of the tiles to visit, in the workspace.
+  void list(bool by_keys) {
+    if (!step.call_.has_mask_mod) return;
+    const ListSizes sizes = list_sizes(step.call_, s, by_keys);
+    std::byte* const memory = call.workspace.data() + numbers_bytes(s);
+    void* states = memory;
+    void *counts = memory + sizes.states(), *list_tiles = memory + sizes.states() + sizes.counts();
+    const bool batch = step.call_.mask_reads_batch, head = step.call_.mask_reads_head;
+    arguments.all.blocks = {static_cast<int*>(counts),        static_cast<int*>(list_tiles),
+                            batch ? (head ? s.heads : 1) : 0, head ? 1 : 0,
+                            static_cast<int>(sizes.rows),     static_cast<int>(sizes.width)};
+    const std::size_t first = s.is_backward ? 3 : 1;
+    void* of_tiles[] = {&arguments.all, captured.data(), &states};
+    queue(first + (by_keys ? 1 : 0), sizes.width, sizes.rows, sizes.lists, of_tiles);
+    void* of_lists[] = {&states, &counts, &list_tiles, &arguments.all.blocks.width};
+    queue(first + (s.is_backward ? 2 : 1), sizes.rows, sizes.lists, 1, of_lists);
+  }
+  void multiply(std::size_t function, std::int64_t rows, std::int64_t heads) {
+    std::int64_t blocks = tiles(rows, step.call_.tile.rows) * s.batch * heads;
+    if (step.call_.on_hopper) blocks = std::min<std::int64_t>(blocks, step.device_.multiprocessors);
+    void* own = step.call_.on_hopper ? static_cast<void*>(&arguments) : &arguments.all;
+    void* parameters[] = {own, captured.data()};
+    queue(function, blocks, 1, 1, parameters);
+  }
+};
+
+void TensorCoreAttention::run(const StepCall& call) const {
+  const AttentionSizes s = sizes(call.numbers);
+  std::array<void*, attended_values> pointers = {};
+  Launch launch{*this, s, call};
+  std::size_t buffer = 0;
+  for (std::size_t i = 0; i < attended_values; ++i) {
+    const auto value = static_cast<Attended>(i);
+    if (value == Attended::mask)
+      for (std::size_t j = 0; j < call_.captured; ++j, ++buffer)
+        launch.captured.push_back(static_cast<std::byte*>(call.pointers[buffer]) +
+                                  call.numbers[offsets_.begin + buffer] * captured_bytes_[j]);
+    if (!s.has(value)) continue;
+    const std::int64_t offset = call.numbers[offsets_.begin + buffer];
+    std::byte* const place =
+        static_cast<std::byte*>(call.pointers[buffer++]) + storage_bytes(info(s.dtype_of(value)), offset);
+    if (reinterpret_cast<std::uintptr_t>(place) % 16 != 0)
+      fail(call_name, {}, "reads memory from multiples of 16 bytes on, and a value begins at ",
+           static_cast<const void*>(place));
+    pointers[i] = place;
+    const bool is_result = s.is_backward ? value > Attended::given : value >= Attended::output;
+    if (!s.is_empty() || !is_result) continue;
+    const auto size = s.sizes_of(value);  // of no keys, or no queries, there is nothing to add up
+    const auto bytes =
+        static_cast<std::size_t>(storage_bytes(info(s.dtype_of(value)), size[0] * size[1] * size[2] * size[3]));
+    constexpr unsigned minus_infinity = 0xff800000;
+    if (bytes > 0)
+      check(driver().cuMemsetD32Async(reinterpret_cast<Pointer>(place), value == Attended::stats ? minus_infinity : 0,
+                                      bytes / 4, call.queue->stream),
+            "cuMemsetD32Async");
+  }
+  if (s.is_empty()) return;
+  if (launch.captured.empty()) launch.captured.push_back(nullptr);
+
+  const auto at = [&](Attended value) { return pointers[static_cast<std::size_t>(value)]; };
+  const auto stride = [&](Attended value) { return strides_of(s, value); };
+  Arguments& a = launch.arguments.all;
+  a = {.query = at(Attended::query),
+       .key = at(Attended::key),
+       .value = at(Attended::value),
+       .output = at(Attended::output),
+       .given = at(Attended::given),
+       .to_output = at(Attended::output),
+       .stats = static_cast<float*>(at(Attended::stats)),
+       .rows = call.workspace.data(),
+       .of_query = at(Attended::of_query),
+       .of_key = at(Attended::of_key),
+       .of_value = at(Attended::of_value),
+       .q = stride(Attended::query),
+       .k = stride(Attended::key),
+       .v = stride(Attended::value),
+       .o = stride(Attended::output),
+       .g = stride(Attended::given),
+       .dq = stride(Attended::of_query),
+       .dk = stride(Attended::of_key),
+       .dv = stride(Attended::of_value),
+       .batch = static_cast<int>(s.batch),
+       .heads = static_cast<int>(s.heads),
+       .key_heads = static_cast<int>(s.key_heads),
+       .queries = static_cast<int>(s.queries),
+       .keys = static_cast<int>(s.keys),
+       .scale = s.scale,
+       .before = no_bound,
+       .after = s.is_causal ? 0 : no_bound,
+       .heads_together = heads_together,
+       .blocks = {}};
+  if (call_.on_hopper) {
+    launch.arguments.query = describe(s, Attended::query, a.query);
+    launch.arguments.key = describe(s, Attended::key, a.key);
+    launch.arguments.value = describe(s, Attended::value, a.value);
+    if (s.is_backward) launch.arguments.given = describe(s, Attended::given, a.given);
+  }
+  if (!s.is_backward) {
+    launch.list(false);
+    launch.multiply(0, s.queries, s.heads);
+    return;
+  }
+  void* of_rows[] = {&a};
+  launch.queue(2, tiles(s.batch * s.heads * tiles(s.queries, row_padding) * row_padding, 32), 1, 1, of_rows);
+  launch.list(true);
+  launch.multiply(0, s.keys, s.key_heads);
+  launch.list(false);
+  launch.multiply(1, s.queries, s.heads);
+}
+
+}  // namespace weft::runtime::cuda

@@ -1,0 +1,76 @@
+// Kernels of attention compile for each architecture they are for. Needs no GPU.
+#include "codegen/cuda_attention.hpp"
+
+#include <doctest/doctest.h>
+
+#include "codegen/cuda.hpp"
+#include "runtime/cuda/code.hpp"
+#include "tests/codegen/cuda_support.hpp"
+
+using namespace weft;
+using namespace weft::test;
+
+namespace {
+
+// A soft cap of 30, and a mask of documents.
+std::string functions(bool changes_scores, bool masks) {
+  const auto flag = [](bool value) { return value ? "true" : "false"; };
+  return std::string("struct Captured {\n  static constexpr bool changes_scores = ") + flag(changes_scores) +
+         ", masks = " + flag(masks) + ", has_band = " + flag(!masks) +
+         ";\n  const int* document;\n};\n"
+         "WEFT_DEVICE float weft_score(float score, int, int, int, int, const Captured&) {\n"
+         "  return 30.0f * attention::tanh_of(score / 30.0f);\n}\n"
+         "WEFT_DEVICE float weft_score_gradient(float score, int, int, int, int, const Captured&) {\n"
+         "  const float t = attention::tanh_of(score / 30.0f);\n  return 1.0f - t * t;\n}\n"
+         "WEFT_DEVICE bool weft_sees(int, int, int q, int k, const Captured& captured) {\n"
+         "  return (q >= k) & (captured.document[q] == captured.document[k]);\n}";
+}
+
+void check_compiles(const codegen::CudaAttention& call, const std::string& architecture) {
+  std::vector<std::string> texts;
+  for (const codegen::CudaAttentionKernel& kernel : codegen::cuda_attention(call)) texts.push_back(kernel.text);
+  CAPTURE(architecture);
+  CAPTURE(call.features);
+  for (const std::string& cubin :
+       runtime::cuda::compile_units(codegen::cuda_units(texts), architecture, runtime::cuda::Effort::check))
+    CHECK(!cubin.empty());
+}
+
+}  // namespace
+
+TEST_CASE("attention on tensor cores compiles for sm_80 and by warpgroups for sm_90a") {
+  if (const std::string lacking = nvrtc(); !lacking.empty()) {
+    MESSAGE("left out: ", lacking);
+    return;
+  }
+  for (const bool is_backward : {false, true})
+    for (const bool masks : {false, true}) {
+      codegen::CudaAttention call{.dtype = masks ? DType::f16 : DType::bf16,
+                                  .features = 72,
+                                  .value_features = 40,
+                                  .is_backward = is_backward,
+                                  .masks = masks,
+                                  .functions = functions(!masks, masks)};
+      check_compiles(call, "sm_80");
+      call.features = call.value_features = masks ? 128 : 64;
+      call.on_hopper = true;
+      check_compiles(call, "sm_90a");
+    }
+}
+
+TEST_CASE("attention's kernels say their tiles, and calls that differ have other names") {
+  codegen::CudaAttention call{.features = 64, .value_features = 64, .functions = functions(true, false)};
+  const auto portable = codegen::cuda_attention(call);
+  REQUIRE(portable.size() == 1);
+  CHECK(portable[0].rows == portable[0].threads / 2);  // 16 rows for each warp
+  CHECK(portable[0].shared == 64 * 128 + 2 * 2 * 64 * 128);
+  call.on_hopper = true;
+  const auto hopper = codegen::cuda_attention(call);
+  REQUIRE(hopper.size() == 1);
+  CHECK(hopper[0].name != portable[0].name);
+  call.masks = call.is_backward = true;
+  CHECK(codegen::cuda_attention(call).size() == 6);
+  CHECK(codegen::fits_cuda_attention(256, 256, false));
+  CHECK(!codegen::fits_cuda_attention(256, 256, true));
+  CHECK(!codegen::fits_cuda_attention(60, 64, false));
+}
