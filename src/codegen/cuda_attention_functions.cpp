@@ -1,0 +1,207 @@
+#include "codegen/cuda_attention_functions.hpp"
+
+#include <array>
+#include <bit>
+#include <string_view>
+#include <vector>
+
+#include "codegen/cpp_expression.hpp"
+#include "ir/table.hpp"
+
+namespace weft::codegen {
+
+namespace {
+
+// The derivative of each pointwise primitive by its operands: of a, b, c, the result y and what is given, g.
+using Rules = std::array<std::string_view, 3>;
+#define WEFT_RULES(by_a, by_b, by_c, ...) \
+  Rules { #by_a, #by_b, #by_c }
+constexpr Rules rules_of_pointwise[] = {
+#define WEFT_POINTWISE(name, arity, dtypes, rounding, cost, lanes, scalar, ...) \
+  WEFT_RULES(__VA_ARGS__, none, none, none),
+#define WEFT_STRUCTURAL(...)
+#include "weft/ops.def"
+};
+constexpr Op pointwise_ops[] = {
+#define WEFT_POINTWISE(name, ...) Op::name,
+#define WEFT_STRUCTURAL(...)
+#include "weft/ops.def"
+};
+#undef WEFT_RULES
+
+const Rules* rules_of(Op op) {
+  for (std::size_t i = 0; i < std::size(pointwise_ops); ++i)
+    if (pointwise_ops[i] == op) return &rules_of_pointwise[i];
+  return nullptr;
+}
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+std::string type_of_value(DType dtype) {
+  if (dtype == DType::boolean) return "Mask";
+  return is_integer(dtype) ? std::string("Integer<") + memory_type(dtype) + ">" : element_type(dtype);
+}
+
+class Writer {
+ public:
+  explicit Writer(const AttentionMods& mods) : graph_(mods.graph), mods_(mods) {}
+
+  std::optional<CudaAttentionFunctions> write(bool is_causal, bool is_backward) {
+    CudaAttentionFunctions made;
+    made.changes_scores = mods_.score.defined(), made.masks = mods_.sees.defined();
+    if (made.changes_scores && type_of(mods_.score).dtype != DType::f32) return {};
+    const auto flag = [](const char* name, bool value) {
+      return std::string("  static constexpr bool ") + name + " = " + (value ? "true" : "false") + ";\n";
+    };
+    made.text = "struct Captured {\n" + flag("changes_scores", made.changes_scores) + flag("masks", made.masks) +
+                flag("has_band", is_causal);
+    for (std::size_t i = pair_inputs; i < graph_.inputs.size(); ++i)
+      made.text += std::string("  const ") + memory_type(type_of(graph_.inputs[i]).dtype) + "* captured" +
+                   std::to_string(i - pair_inputs) + ";\n";
+    if (graph_.inputs.size() == pair_inputs) made.text += "  long none;\n";
+    made.text += "};\n";
+    if (made.changes_scores) made.text += function("float weft_score(float score, ", mods_.score, false);
+    if (made.changes_scores && is_backward)
+      made.text += function("float weft_score_gradient(float score, ", mods_.score, true);
+    if (made.masks) {
+      made.text += function("bool weft_sees(", mods_.sees, false);
+      made.mask_reads_batch = wanted_[graph_.number(graph_.inputs[std::size_t(PairInput::batch)])];
+      made.mask_reads_head = wanted_[graph_.number(graph_.inputs[std::size_t(PairInput::head)])];
+    }
+    return is_right_ ? std::optional(made) : std::nullopt;
+  }
+
+ private:
+  static std::string v(std::size_t i) { return "v" + std::to_string(i); }
+  static std::string slope(std::size_t i) { return "s" + std::to_string(i); }
+
+  std::string function(const std::string& head, const Tensor& output, bool is_derivative) {
+    const std::size_t last = graph_.number(output);
+    wanted_.assign(graph_.nodes.size(), false);
+    has_slope_.assign(graph_.nodes.size(), false);
+    wanted_[last] = true;
+    for (std::size_t i = graph_.nodes.size(); i-- > 0;)
+      if (wanted_[i])
+        for (const Tensor& operand : graph_.nodes[i].node()->inputs()) wanted_[graph_.number(operand)] = true;
+    std::string text = "WEFT_DEVICE " + head + "int b, int h, int q, int k, const Captured& captured) {\n";
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (!wanted_[i]) continue;
+      const Node& node = *graph_.nodes[i].node();
+      const std::string right = value(node);
+      if (!right.empty()) text += "  const " + type_of_value(node.type.dtype) + " " + v(i) + " = " + right + ";\n";
+      if (!is_derivative) continue;
+      const std::string by = derivative(node, i);
+      if (!by.empty()) text += "  const float " + slope(i) + " = " + by + ";\n";
+    }
+    if (is_derivative) return text + "  return " + (has_slope_[last] ? slope(last) : "0.0f") + ";\n}\n";
+    return text + "  return " + v(last) + (type_of(output).dtype == DType::boolean ? ".value" : "") + ";\n}\n";
+  }
+
+  // The right side; empty for a vector, which is read by gather alone.
+  std::string value(const Node& node) {
+    switch (node.op) {
+      case Op::input: {
+        const auto slot = static_cast<std::size_t>(node.attributes<Parameter>().slot);
+        constexpr const char* pair[pair_inputs] = {"score", "b", "h", "q", "k"};
+        if (slot < pair_inputs) return pair[slot];
+        return node.type.shape.rank() > 0 ? "" : "load(" + captured(slot) + ")";
+      }
+      case Op::constant: {
+        const auto& number = node.attributes<Constant>();
+        const DType dtype = node.type.dtype;
+        if (number.is_size()) is_right_ = false;
+        return literal(dtype, is_floating(dtype) ? std::bit_cast<std::uint64_t>(number.as_number(dtype))
+                                                 : static_cast<std::uint64_t>(number.as_integer()));
+      }
+      case Op::cast: {
+        const Tensor operand = node.input(0);
+        const std::string from = v(graph_.number(operand));
+        if (type_of(operand).dtype == node.type.dtype) return from;
+        return std::string("convert<") + memory_type(node.type.dtype) + ">(" + from + ")";
+      }
+      case Op::gather: {
+        const auto slot = static_cast<std::size_t>(node.input(0).node()->attributes<Parameter>().slot);
+        return "load(" + captured(slot) + " + " + v(graph_.number(node.input(1))) + ".value)";
+      }
+      default: break;
+    }
+    const bool is_f32 = node.type.dtype == DType::f32;
+    if (is_f32 && node.op == Op::tanh) return "attention::tanh_of(" + v(graph_.number(node.input(0))) + ")";
+    if (is_f32 && node.op == Op::div && node.input(1).node()->op == Op::constant) {
+      const double by = node.input(1).node()->attributes<Constant>().as_number(DType::f32);
+      return v(graph_.number(node.input(0))) + " * " + literal(DType::f32, std::bit_cast<std::uint64_t>(1 / by));
+    }
+    std::array<std::int32_t, 3> operands = {};
+    for (std::size_t i = 0; i < node.operand_count && i < 3; ++i)
+      operands[i] = static_cast<std::int32_t>(graph_.number(node.input(i)));
+    return spell(info(node.op).lanes, operands.data());
+  }
+  static std::string captured(std::size_t slot) { return "captured.captured" + std::to_string(slot - pair_inputs); }
+
+  // Of node i by the score; empty where it does not depend on it.
+  std::string derivative(const Node& node, std::size_t i) {
+    if (node.op == Op::input && node.attributes<Parameter>().slot == 0) {
+      has_slope_[i] = true;
+      return "1.0f";
+    }
+    std::string sum;
+    for (std::size_t j = 0; j < node.operand_count; ++j) {
+      const std::size_t operand = graph_.number(node.input(j));
+      if (!has_slope_[operand]) continue;
+      std::string by = slope(operand);
+      if (node.op != Op::cast) {
+        const Rules* const rules = rules_of(node.op);
+        if (!rules) is_right_ = false;
+        if (!rules || (*rules)[j] == "none") continue;
+        by = rule(node, i, (*rules)[j], operand);
+      }
+      sum += (sum.empty() ? "(" : " + (") + by + ")";
+    }
+    if (!sum.empty() && node.type.dtype != DType::f32) is_right_ = false;
+    has_slope_[i] = !sum.empty();
+    return sum;
+  }
+  // A rule with names for its words; numbers are f32.
+  std::string rule(const Node& node, std::size_t i, std::string_view text, std::size_t operand) {
+    if (text.find("::") != std::string_view::npos) is_right_ = false;
+    std::string made;
+    for (std::size_t at = 0; at < text.size();) {
+      std::size_t end = at;
+      while (end < text.size() && (is_letter(text[end]) || is_digit(text[end]) || text[end] == '.')) ++end;
+      if (end == at) {
+        made += text[at++];
+        continue;
+      }
+      const std::string_view word = text.substr(at, end - at);
+      at = end;
+      if (word == "g")
+        made += slope(operand);
+      else if (word == "y")
+        made += v(i);
+      else if (word == "where")
+        made += "attention::where";
+      else if (word == "tanh")
+        made += "attention::tanh_of";
+      else if (word.size() == 1 && word[0] >= 'a' && word[0] <= 'c')
+        made += v(graph_.number(node.input(static_cast<std::size_t>(word[0] - 'a'))));
+      else
+        made += std::string(word) + (is_digit(word[0]) && word.find('.') != std::string_view::npos ? "f" : "");
+    }
+    return made;
+  }
+
+  const Graph& graph_;
+  const AttentionMods& mods_;
+  std::vector<bool> wanted_, has_slope_;  // by node, of the function that is written
+  bool is_right_ = true;
+};
+
+}  // namespace
+
+std::optional<CudaAttentionFunctions> cuda_attention_functions(const AttentionMods& mods, bool is_causal,
+                                                               bool is_backward) {
+  return Writer(mods).write(is_causal, is_backward);
+}
+
+}  // namespace weft::codegen
