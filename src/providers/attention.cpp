@@ -1,0 +1,110 @@
+#include "providers/attention.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/options.hpp"
+#include "ir/callee.hpp"
+#include "ir/composites.hpp"
+#include "schedule/layout.hpp"
+
+namespace weft::providers {
+
+using runtime::cuda::Attended;
+using runtime::cuda::attended_values;
+using runtime::cuda::AttentionSizes;
+
+std::optional<AttentionNode> attention_node(const Node& node) {
+  if (node.op != Op::call || node.definition || &node.attributes().type() != &attribute_type<AttentionCall>) return {};
+  const std::string_view name = name_of(node);
+  AttentionNode made;
+  AttentionSizes& fixed = made.fixed;
+  fixed.is_backward = name == "scaled_dot_product_attention_backward";
+  if (!fixed.is_backward && name != "scaled_dot_product_attention") return {};
+  const auto& called = node.attributes().as<AttentionCall>();
+  const std::size_t operands = fixed.is_backward ? 6 : 3, results = fixed.is_backward ? 3 : 2;
+  if (node.operand_count < operands || node.output_count != results) return {};
+  const std::size_t more = node.operand_count - operands;
+  if (called.has_mods())
+    made.captured = more;
+  else if (more > 1)
+    return {};
+  fixed.has_mask = !called.has_mods() && more == 1;
+  fixed.scale = static_cast<float>(called.scale);
+  fixed.is_causal = called.is_causal;
+  fixed.is_deterministic = !options().unordered_sums;
+  for (const Tensor& operand : node.inputs()) made.types.push_back(type_of(operand));
+  made.types.push_back(node.type);
+  for (const Type& type : node.more_types()) made.types.push_back(type);
+  const Type &query = made.types[0], &key = made.types[1], &value = made.types[2];
+  const int rank = query.shape.rank();
+  fixed.dtype = query.dtype;
+  if ((fixed.dtype != DType::f16 && fixed.dtype != DType::bf16) || rank < 2 || rank > 4) return {};
+  if (fixed.has_mask) fixed.mask_dtype = made.types[3].dtype;
+  for (const Type& type : {key, value})
+    if (type.shape.rank() != rank || type.dtype != fixed.dtype) return {};
+  const Dim features[] = {query.shape[rank - 1], value.shape[rank - 1]};
+  for (const Dim each : features)
+    if (!each.is_constant() || each.constant() == 0 || each.constant() % attention_alignment != 0) return {};
+  fixed.features = features[0].constant(), fixed.value_features = features[1].constant();
+  return made;
+}
+
+std::vector<Dim> attention_dims(const AttentionNode& node) {
+  const Shape &query = node.types[0].shape, &key = node.types[1].shape;
+  const int rank = query.rank();
+  return {rank > 3 ? query[0] : Dim(1), rank > 2 ? query[rank - 3] : Dim(1), rank > 2 ? key[rank - 3] : Dim(1),
+          query[rank - 2], key[rank - 2]};
+}
+
+void add_attention_strides(std::vector<Dim>& to, const Type& type, std::vector<Dim> strides, bool is_stats) {
+  if (is_stats) strides.push_back(1);
+  const Dim whole = type.shape.element_count();
+  strides.insert(strides.begin(), 4 - strides.size(), whole);  // of one element
+  to.insert(to.end(), strides.begin(), strides.end());
+}
+
+bool reads_attention_operand(const Shape& shape, std::span<const Dim> strides) {
+  if (is_row_major(shape, strides)) return true;
+  if (!strides.back().same(Dim(1))) return false;
+  for (std::size_t axis = 0; axis + 1 < strides.size(); ++axis)
+    if (!shape[static_cast<int>(axis)].same(Dim(1)) && !(strides[axis] % Dim(attention_alignment)).same(Dim(0)))
+      return false;
+  return true;
+}
+
+PlacedAttention::PlacedAttention(const AttentionNode& node, const Candidate& candidate)
+    : dims(attention_dims(node)), results(candidate.results.size()) {
+  const Dim pairs = dims[0] * dims[1] * dims[3] * dims[4];
+  std::vector<const PlacedValue*> values;
+  for (const auto* list : {&candidate.operands, &candidate.results})
+    for (const PlacedValue& each : *list) values.push_back(&each);
+  Dim bytes = 0;
+  std::size_t place = 0;
+  const auto next = [&]() -> const PlacedValue& {
+    const PlacedValue& at = *values[place++];
+    offsets.push_back(at.offset);
+    bytes = bytes + storage_bytes(info(at.type.dtype), at.type.shape.element_count());
+    return at;
+  };
+  for (std::size_t i = 0; i < attended_values; ++i) {
+    const auto value = static_cast<Attended>(i);
+    if (value == Attended::mask)
+      for (std::size_t j = 0; j < node.captured; ++j) next();
+    if (!node.fixed.has(value)) continue;
+    const PlacedValue& at = next();
+    add_attention_strides(dims, at.type, at.strides, value == Attended::stats);
+  }
+  // Products of queries with keys and of weights with values, and of what follows backward.
+  const Dim e = node.fixed.features, f = node.fixed.value_features;
+  const Dim operations = pairs * (node.fixed.is_backward ? Dim(6) * e + Dim(4) * f : Dim(2) * (e + f));
+  cost = {bytes, node.fixed.is_causal ? operations / Dim(2) : operations};
+}
+
+std::vector<bool> PlacedAttention::writes(std::size_t buffers) const {
+  std::vector<bool> all(buffers, false);
+  std::fill(all.end() - static_cast<std::ptrdiff_t>(results), all.end(), true);
+  return all;
+}
+
+}  // namespace weft::providers

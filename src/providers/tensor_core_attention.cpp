@@ -1,0 +1,123 @@
+// Attention with a score_mod or a mask_mod and its gradients on a device, whole, by our own kernels for tensor cores,
+// with the functions in their holes. Lengths may be symbols. What is captured is read where it lies, in order.
+#include "runtime/cuda/tensor_core_attention.hpp"
+#include "base/options.hpp"
+#include "codegen/cuda_attention.hpp"
+#include "codegen/cuda_attention_functions.hpp"
+#include "ir/callee.hpp"
+#include "ir/composites.hpp"
+#include "providers/attention.hpp"
+#include "providers/sources.hpp"
+
+namespace weft::providers {
+
+namespace {
+
+using runtime::cuda::TensorCoreAttentionCall;
+
+struct OwnAttention {
+  AttentionNode node;
+  codegen::CudaAttentionFunctions functions;
+  bool on_hopper;
+
+  codegen::CudaAttention kernels() const {
+    const auto& fixed = node.fixed;
+    return {.dtype = fixed.dtype,
+            .features = fixed.features,
+            .value_features = fixed.value_features,
+            .is_backward = fixed.is_backward,
+            .masks = functions.masks,
+            .on_hopper = on_hopper,
+            .functions = functions.text};
+  }
+};
+
+std::optional<OwnAttention> own_attention(const Node& node, Device device) {
+  std::optional<AttentionNode> call = attention_node(node);
+  if (!call || !node.attributes().as<AttentionCall>().has_mods()) return {};
+  const auto& called = node.attributes().as<AttentionCall>();
+  const auto& fixed = call->fixed;
+  if (!(called.scale > 0) || !codegen::fits_cuda_attention(fixed.features, fixed.value_features, fixed.is_backward))
+    return {};
+  const std::optional<bool> on_hopper = runtime::cuda::attends_on_hopper(device, fixed.features, fixed.value_features);
+  if (!on_hopper) return {};
+  auto functions = codegen::cuda_attention_functions(attention_mods(called.mods), called.is_causal, fixed.is_backward);
+  if (!functions) return {};
+  return OwnAttention{std::move(*call), std::move(*functions), *on_hopper};
+}
+
+class TensorCorePayload final : public Payload {
+ public:
+  TensorCorePayload(const Candidate& candidate, OwnAttention own)
+      : own_(std::move(own)), kernels_(codegen::cuda_attention(own_.kernels())), placed_(own_.node, candidate) {
+    const auto& called = candidate.node.attributes().as<AttentionCall>();
+    text_ = " " + to_string(own_.node.types[0]) + " to " + to_string(own_.node.types[1].shape) +
+            (own_.node.fixed.is_causal ? ", causal" : "") + ", " + to_words(attention_mods(called.mods));
+    for (std::size_t i = 0; i < own_.node.captured; ++i)
+      captured_bytes_.push_back(storage_bytes(info(own_.node.types[3 + i].dtype), 1));
+  }
+  std::string details() const override { return text_; }
+  std::string by() const override { return "tensor cores"; }
+  loop::Cost cost() const override { return placed_.cost; }
+  std::vector<bool> writes(std::size_t buffers) const override { return placed_.writes(buffers); }
+  runtime::EntryPoint emit(providers::Sources& sources) const override {
+    runtime::EntryPoint entry;
+    for (const codegen::CudaAttentionKernel& kernel : kernels_) {
+      sources.add(kernel.name, kernel.text);
+      entry.inner.push_back({kernel.name, 1, kernel.threads, kernel.shared});
+    }
+    return entry;
+  }
+  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
+    const TensorCoreAttentionCall call{.sizes = own_.node.fixed,
+                                       .captured = own_.node.captured,
+                                       .has_mask_mod = own_.functions.masks,
+                                       .mask_reads_batch = own_.functions.mask_reads_batch,
+                                       .mask_reads_head = own_.functions.mask_reads_head,
+                                       .on_hopper = own_.on_hopper,
+                                       .tile = {kernels_[0].rows, kernels_[0].columns}};
+    return std::make_unique<runtime::cuda::TensorCoreAttention>(call, placed_.dims, placed_.offsets, captured_bytes_,
+                                                                preparation);
+  }
+
+ private:
+  OwnAttention own_;
+  std::vector<codegen::CudaAttentionKernel> kernels_;
+  PlacedAttention placed_;
+  std::vector<std::int64_t> captured_bytes_;
+  std::string text_;
+};
+
+class TensorCoreProvider final : public Provider {
+ public:
+  bool takes(const Node& node, Device device) const override {
+    return device.type == Device::Type::cuda && options().tensor_cores != 0 && own_attention(node, device).has_value();
+  }
+  bool reads(const Shape& shape, std::span<const Dim> strides) const override {
+    return reads_attention_operand(shape, strides);
+  }
+  int alignment() const override { return attention_alignment; }
+  bool writes_in_any_order() const override { return true; }
+  std::optional<Offer> offer(const Candidate& candidate) const override {
+    std::optional<OwnAttention> own = own_attention(candidate.node, candidate.device);
+    if (!own) return {};
+    // The kernels read stats in order.
+    constexpr std::size_t stats_from_end = 2;
+    if (own->node.fixed.is_backward) {
+      const PlacedValue& stats = candidate.operands[candidate.operands.size() - stats_from_end];
+      if (!is_row_major(stats.type.shape, stats.strides)) return {};
+    }
+    auto payload = std::make_shared<TensorCorePayload>(candidate, std::move(*own));
+    const Dim operations = payload->cost().operations;
+    return Offer{operations / Dim(300000), std::move(payload)};
+  }
+};
+
+}  // namespace
+
+const Provider& tensor_core_attention() {
+  static constinit const TensorCoreProvider provider;
+  return provider;
+}
+
+}  // namespace weft::providers
