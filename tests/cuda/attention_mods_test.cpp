@@ -1,0 +1,110 @@
+// Attention with a score_mod and a mask_mod, and its gradients, on a device by our own kernels against f32 on the host.
+// Skipped without a GPU.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "base/options.hpp"
+#include "tests/cuda/support.hpp"
+#include "weft/weft.hpp"
+
+using namespace weft;
+using namespace cuda_test;
+
+namespace {
+
+struct Operands {
+  Tensor q, k, v;
+  WEFT_MEMBERS(q, k, v)
+};
+struct Results {
+  Tensor output;
+  Operands gradients;
+  WEFT_MEMBERS(output, gradients)
+};
+// What mods capture.
+struct Captured {
+  Tensor document, slopes;
+  WEFT_MEMBERS(document, slopes)
+};
+
+enum class Mod : std::uint8_t { soft_cap, documents, window, alibi, by_batch_and_head, rows_without_keys, curved };
+constexpr Mod all_mods[] = {Mod::soft_cap,          Mod::documents,         Mod::window, Mod::alibi,
+                            Mod::by_batch_and_head, Mod::rows_without_keys, Mod::curved};
+
+nn::AttentionOptions options_of(Mod mod, const Captured& captured) {
+  switch (mod) {
+    case Mod::soft_cap: return {.is_causal = true, .score_mod = nn::soft_cap(5)};
+    case Mod::documents: return {.mask_mod = nn::causal() & nn::document_mask(captured.document)};
+    case Mod::window: return {.mask_mod = nn::causal() & nn::sliding_window(33)};
+    case Mod::alibi: return {.is_causal = true, .score_mod = nn::alibi(captured.slopes)};
+    case Mod::by_batch_and_head:
+      return {.mask_mod = [](auto b, auto h, auto q, auto k) { return remainder(q + k + b, h + 2) != 0; }};
+    case Mod::rows_without_keys: return {.mask_mod = [](auto, auto, auto q, auto k) { return (q > 40) & (k >= 90); }};
+    case Mod::curved:
+      return {.score_mod = [](auto score, auto, auto, auto q, auto k) {
+        return where(q == k, score * 2, minimum(score, 3) + exp(-abs(score)) - score * score / 16);
+      }};
+  }
+  return {};
+}
+Results both(Mod mod, const Operands& at, const Tensor& given, const Captured& captured) {
+  const auto attend = [&](const Operands& p) {
+    nn::AttentionOptions how = options_of(mod, captured);
+    how.enable_gqa = true;
+    return nn::scaled_dot_product_attention(p.q, p.k, p.v, how);
+  };
+  return {attend(at), grad([&](const Operands& p) { return sum(attend(p) * given); }, at)};
+}
+
+Tensor here(const Tensor& value) { return cast(to(value, Device::cpu()), DType::f32); }
+Tensor there(Sizes sizes, std::uint64_t seed, DType dtype) {
+  return to(cast(sample(sizes, seed), dtype), Device::cuda()).eval();
+}
+double apart(const Tensor& device, const Tensor& reference) {
+  const Tensor difference = here(device) - reference;
+  return std::sqrt(sum(square(difference)).item()) / (std::sqrt(sum(square(reference)).item()) + 1e-3);
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cuda" * test::needs(a_device));
+
+TEST_CASE("attention with mods on a device is that of the host") {
+  struct Case {
+    const char* name;
+    DType dtype;
+    Sizes q, k, v, output;
+  };
+  const Case cases[] = {
+      {"64 features", DType::bf16, {2, 3, 200, 64}, {2, 3, 200, 64}, {2, 3, 200, 64}, {2, 3, 200, 64}},
+      {"grouped, 128 features", DType::f16, {2, 4, 150, 128}, {2, 2, 150, 128}, {2, 2, 150, 128}, {2, 4, 150, 128}},
+      {"portable", DType::bf16, {2, 2, 130, 72}, {2, 2, 130, 72}, {2, 2, 130, 40}, {2, 2, 130, 40}},
+      {"three axes, more keys", DType::bf16, {3, 100, 64}, {3, 260, 64}, {3, 260, 64}, {3, 100, 64}},
+  };
+  const Captured host{floor_divide(arange(300), 37), arange(4) * 0.01 + 0.02};
+  const Captured captured{to(host.document, Device::cuda()).eval(), to(host.slopes, Device::cuda()).eval()};
+  for (const Case& it : cases)
+    for (const Mod mod : all_mods) {
+      CAPTURE(it.name);
+      CAPTURE(int(mod));
+      const Operands at{there(it.q, 1, it.dtype), there(it.k, 2, it.dtype), there(it.v, 3, it.dtype)};
+      const Tensor given = there(it.output, 4, it.dtype);
+      const Results reference = both(mod, {here(at.q), here(at.k), here(at.v)}, here(given), host);
+      auto compiled =
+          compile([](Mod how, const Operands& p, const Tensor& w, const Captured& c) { return both(how, p, w, c); },
+                  {.on_compile_error = OnFailure::raise});
+      const std::string schedule = explain(compiled, mod, at, given, captured).schedule;
+      CHECK(schedule.find("by tensor cores") != schedule.rfind("by tensor cores"));  // forward and backward
+      for (int i = 0; i < 4; ++i) {                                                  // replayed
+        const Results found = compiled(mod, at, given, captured);
+        const double within = it.dtype == DType::bf16 ? 1.5e-2 : 3e-3;
+        CHECK(apart(found.output, reference.output) <= within);
+        CHECK(apart(found.gradients.q, reference.gradients.q) <= within);
+        CHECK(apart(found.gradients.k, reference.gradients.k) <= within);
+        CHECK(apart(found.gradients.v, reference.gradients.v) <= within);
+      }
+    }
+}
+
+TEST_SUITE_END();
