@@ -93,7 +93,10 @@ class TensorCoreProvider final : public Provider {
   bool takes(const Node& node, Device device) const override {
     return device.type == Device::Type::cuda && options().tensor_cores != 0 && own_attention(node, device).has_value();
   }
+  // The copy engine takes no rows that lie on each other.
   bool reads(const Shape& shape, std::span<const Dim> strides) const override {
+    for (std::size_t axis = 0; axis < strides.size(); ++axis)
+      if (strides[axis].same(Dim(0)) && !shape[static_cast<int>(axis)].same(Dim(1))) return false;
     return reads_attention_operand(shape, strides);
   }
   int alignment() const override { return attention_alignment; }
