@@ -201,7 +201,7 @@ PassContext context_of(Device device, std::span<const Stage> stages, const Pipel
   context.planned = [after, plain = context, &options](const Graph& graph) mutable {
     return planned_bytes(graph, plain.device, after, plain, options);
   };
-  if (options.level == Level::O3 && device.type == Device::Type::cpu)
+  if (options.level == Level::O3 && device.type == Device::Type::cpu && target_instruction_set() == host_isa())
     context.measured = [&options](const Graph& graph) { return measured_times(graph, options); };
   return context;
 }
@@ -270,8 +270,8 @@ void run_of_target(Target& target, const std::vector<Stage>& stages, const Pipel
 
 // What plans depend on besides their graphs. None where they are not kept on disk.
 std::optional<providers::StoredPlans> stored_plans(std::span<const Graph> graphs, const PipelineOptions& options) {
-  const auto& [title, registered, device, level, region, precision, memory_budget] =
-      static_cast<const FunctionOptions&>(options);  // all of them
+  const auto& [title, registered, device, level, region, precision, memory_budget, isa] =
+      static_cast<const FunctionOptions&>(options);  // all of them; `isa` is the thread's target
   const bool own_passes = registered && !(registered->passes.empty() && registered->observers.empty());
   if (!options.stored || !weft::options().stored_plans || own_passes || !options.skip.empty()) return std::nullopt;
   std::string updates;
@@ -303,6 +303,7 @@ std::vector<std::shared_ptr<const Executable>> executables_of(std::vector<provid
     again.after = nullptr;
     const auto make = [again](TextSources& kept) {
       const DefaultFloatModes modes;
+      const CompilingFor target(again.isa);
       Compilation compilation = compilation_of(kept.traced(), std::make_shared<Executable>(), again);
       run_of_graph(compilation, Device::cpu(), stages_for(again), again);
       kept.add(compilation, Device::cpu());
@@ -318,6 +319,7 @@ std::vector<std::shared_ptr<const Executable>> executables_of(std::vector<provid
 std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph> graphs,
                                                               const PipelineOptions& options) {
   const DefaultFloatModes modes;
+  const CompilingFor target(options.isa);
   const std::vector<Stage> stages = stages_for(options);
   const bool logged = logging::enabled(logging::Channel::fusion) || logging::enabled(logging::Channel::kernels);
   const bool keep = options.keep || (logged && graphs.size() == 1);

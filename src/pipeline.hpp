@@ -6,6 +6,7 @@
 
 #include "base/options.hpp"
 #include "ir/graph.hpp"
+#include "runtime/host/isa.hpp"
 #include "runtime/plan.hpp"
 #include "weft/backends.hpp"
 
@@ -105,6 +106,7 @@ struct FunctionOptions {
   Region region = Region::automatic;
   Precision precision = Precision::eager_exact;
   double memory_budget = 1;
+  std::optional<InstructionSet> isa = {};  // of the host's kernels; nothing: this machine's. Another's plans do not run
 };
 
 struct PipelineOptions : FunctionOptions {

@@ -29,10 +29,11 @@ struct EntryOptions {
   // package is loaded, and the rest as it is now. No call passes it: compile(f, bind(model)) becomes a function of f's
   // other parameters.
   bool weights = false;
-  // Kernels for each of these instruction sets: of baseline, avx2, avx512 those that this machine has. Where the
-  // package is loaded, the largest one that the machine there has is taken: results may differ in their last bits.
+  // Kernels for each of these instruction sets: baseline, avx2 and avx512 of x86-64, neon of arm64. This machine need
+  // not have them; those of another architecture want a cross compiler (g++-aarch64-linux-gnu). Where the package is
+  // loaded, the largest one that the machine there has is taken: results may differ in their last bits.
   // Empty: for this machine's alone (WEFT_ISA). The function is traced anew for each, so only mark_dynamic and
-  // CompileOptions::dynamic say which sizes may vary; nothing else may compile meanwhile.
+  // CompileOptions::dynamic say which sizes may vary.
   std::vector<std::string> isa = {};
 };
 
@@ -164,18 +165,9 @@ struct EntryWeights;
 // `function` is whose name it has, `own` what has its kernels.
 void add_call(PackageDraft& to, EntryName name, const FunctionHandle& function, const FunctionHandle& own,
               const CallSignature& signature, TypeLines types, int bound);
-// Another one with the same options, which nobody has called.
-FunctionHandle fresh_function(const FunctionHandle& function, Loc loc);
-// Until the end of the block kernels are made for this instruction set. Throws Error where the machine has it not.
-class UnderIsa {
- public:
-  UnderIsa(const EntryName& entry, const std::string& isa);
-  ~UnderIsa();
-  UnderIsa(const UnderIsa&) = delete;
-
- private:
-  std::string before_;
-};
+// Another one with the same options, which nobody has called, and whose kernels are for this instruction set. Throws
+// Error where there is none of the name, or no compiler for it.
+FunctionHandle fresh_function(const FunctionHandle& function, const EntryName& entry, const std::string& isa);
 // `weights`: those that its plans read; null where they read none.
 FunctionHandle package_function(const std::shared_ptr<const PackageState>& package, const std::string& name,
                                 const CallSignature& signature, const TypeLines& types, const Access* accesses,
@@ -212,10 +204,8 @@ void add_to_package(PackageDraft& to, const EntryName& name, int bound, const Fu
                     std::remove_reference_t<P>&... argument) {
   if (name.options.isa.empty())
     return add_kernels_to_package<R, P...>(to, name, bound, function, function, f, argument...);
-  for (const std::string& isa : name.options.isa) {
-    const UnderIsa under(name, isa);
-    add_kernels_to_package<R, P...>(to, name, bound, function, fresh_function(function, name.loc), f, argument...);
-  }
+  for (const std::string& isa : name.options.isa)
+    add_kernels_to_package<R, P...>(to, name, bound, function, fresh_function(function, name, isa), f, argument...);
 }
 
 }  // namespace detail

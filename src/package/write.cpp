@@ -3,12 +3,13 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
-#include "base/options.hpp"
+#include "base/no_compiler.hpp"
 #include "io/file.hpp"
 #include "io/safetensors.hpp"
 #include "package/leaves.hpp"
 #include "runtime/cache.hpp"
 #include "runtime/cache_file.hpp"
+#include "runtime/host/compiler.hpp"
 #include "runtime/host/isa.hpp"
 #include "runtime/host/library.hpp"
 #include "trace/call_context.hpp"
@@ -188,18 +189,20 @@ std::uint32_t library_of(EntryName name, const runtime::PackageFile& file, const
   const auto found = std::ranges::find(file.libraries, library->key(), &runtime::PackageLibrary::key);
   const auto index = static_cast<std::uint32_t>(found - file.libraries.begin());
   if (found != file.libraries.end()) return index;
+  missing = runtime::PackageLibrary{library->key(), library->units(), library->kept()};
+  if (!missing->bytes.empty()) return index;
   std::optional<CacheEntry> entry = given_entry(library->key());
   if (!entry) entry = disk_cache()->load(library->key());
   if (!entry)
     refuse(name,
            "has kernels that are in no cache folder any more, from which they are taken: WEFT_CACHE_DIR says "
            "where it is");
-  missing = runtime::PackageLibrary{library->key(), library->units(), std::move(entry->payload)};
+  missing->bytes = std::move(entry->payload);
   return index;
 }
 
-runtime::PackageSpecialization record(EntryName name, const Specialization& made, const Segment& segment,
-                                      const CallSignature& signature, const Scratch& scratch) {
+runtime::PackageSpecialization record(EntryName name, const Function& function, const Specialization& made,
+                                      const Segment& segment, const CallSignature& signature, const Scratch& scratch) {
   runtime::PackageSpecialization to;
   const TraceResult& traced = segment.traced;
   const std::vector<Guards::Symbol>& symbols = made.guards.symbols;
@@ -232,24 +235,28 @@ runtime::PackageSpecialization record(EntryName name, const Specialization& made
   for (const TraceResult::Numbers& each : traced.numbers) to.numbers.push_back({each.leaf, each.bytes});
   to.generator = source_of(traced.generator);
   to.plan = kernels.executable->plan;
-  to.isa = weft::name(host_isa());
+  to.isa = weft::name(function.isa ? *function.isa : InstructionSet(host_isa()));
   return to;
 }
 
 }  // namespace
 
-FunctionHandle fresh_function(const FunctionHandle& function, Loc loc) {
-  return FunctionHandle(make_function(function.get()->options, loc));
+FunctionHandle fresh_function(const FunctionHandle& function, const EntryName& entry, const std::string& isa) {
+  const std::optional<InstructionSet> set = instruction_set(isa);
+  if (!set || (set->architecture == Architecture::another && set->architecture != host_architecture))
+    refuse(entry,
+           concat_text("can't be made for the instruction set \"", isa, "\": there are ", instruction_set_names()));
+  if (set->architecture != host_architecture) {
+    try {
+      host_compiler(set->architecture);
+    } catch (const NoCompilerError& error) {
+      refuse(entry, concat_text("can't be made for ", isa, ": ", error.what()));
+    }
+  }
+  FunctionHandle made(make_function(function.get()->options, entry.loc));
+  made.get()->isa = set;
+  return made;
 }
-
-UnderIsa::UnderIsa(const EntryName& entry, const std::string& isa) : before_(options().isa) {
-  options().isa = isa;
-  if (name(host_isa()) == isa) return;
-  options().isa = before_;
-  refuse(entry, concat_text("can't be made for the instruction set \"", isa, "\": this machine has ", name(host_isa()),
-                            ", and there are baseline, avx2 and avx512"));
-}
-UnderIsa::~UnderIsa() { options().isa = before_; }
 
 void add_call(PackageDraft& to, EntryName name, const FunctionHandle& handle, const FunctionHandle& own,
               const CallSignature& signature, TypeLines types, int bound) {
@@ -270,7 +277,7 @@ void add_call(PackageDraft& to, EntryName name, const FunctionHandle& handle, co
     refuse(name, "is in the package already, as another compiled function");
   if (!is_new && to.holds[static_cast<std::size_t>(entry - file.entries.begin())] != holds)
     refuse(name, holds ? "is in the package already, without weights" : "is in the package already, with weights");
-  runtime::PackageSpecialization all = record(name, *made, segment, signature, scratch);
+  runtime::PackageSpecialization all = record(name, function, *made, segment, signature, scratch);
   std::vector<HeldInput> held;
   if (holds) held = hold_bound(name, scratch, bound, all);
   runtime::FieldWriter trial;

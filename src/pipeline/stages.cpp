@@ -126,7 +126,8 @@ std::size_t compile(Target& target) {
     auto code = std::make_shared<runtime::cuda::Code>(target.units, names, target.device);
     target.compiled = {code, code->source_path(), code->origin()};
   } else if (!target.units.empty()) {
-    std::shared_ptr<Library> library = jit({std::move(target.units), host_isa(), {}, target.code, target.optimization});
+    std::shared_ptr<Library> library =
+        jit({std::move(target.units), target_instruction_set(), {}, target.code, target.optimization});
     target.compiled = {library, library->source_path(), library->origin()};
   }
   return target.sources.kernels().size();

@@ -16,8 +16,8 @@ constexpr std::int64_t least = std::int64_t{1} << 18;  // multiplications: a cal
 bool is_faster(const Node& node) {
   const Shape &a = type_of(node.operands[0]).shape, &result = node.type.shape;
   const Dim rows = result[result.rank() - 2], columns = result[result.rank() - 1], depth = a[a.rank() - 1];
-  return host_isa() == Isa::avx2 && rows.constant() >= 16 && rows.constant() <= 128 && columns.constant() >= 512 &&
-         depth.constant() >= 3072;
+  return target_instruction_set() == InstructionSet(Isa::avx2) && rows.constant() >= 16 && rows.constant() <= 128 &&
+         columns.constant() >= 512 && depth.constant() >= 3072;
 }
 
 class CblasPayload final : public StoredPayload<runtime::StoredCblasProduct, Product> {
@@ -31,6 +31,7 @@ class CblasProvider final : public Provider {
  public:
   bool takes(const Node& node, Device device) const override {
     const std::optional<DType> dtype = multiplied(node);
+    if (target_instruction_set().architecture != host_architecture) return false;  // who knows what is there
     if (device.type != Device::Type::cpu || (dtype != DType::f32 && dtype != DType::f64)) return false;
     const bool asked = options().cblas == 1;
     if (multiplications(node) < least || (!asked && !is_faster(node))) return false;

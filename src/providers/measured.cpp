@@ -11,6 +11,7 @@
 #include "base/lazy.hpp"
 #include "base/log.hpp"
 #include "providers/sources.hpp"
+#include "runtime/host/isa.hpp"
 
 namespace weft::providers {
 
@@ -124,7 +125,7 @@ TrialMemory::TrialMemory(DType dtype, std::int64_t elements, bool read) {
 }
 
 std::optional<std::size_t> fastest(const Candidate& candidate, std::span<const Offer> offers) {
-  if (candidate.device.type != Device::Type::cpu) return std::nullopt;
+  if (candidate.device.type != Device::Type::cpu || target_instruction_set() != host_isa()) return std::nullopt;
   if (!std::ranges::all_of(candidate.operands, is_known) || !std::ranges::all_of(candidate.results, is_known))
     return std::nullopt;
   const std::string name = name_of(candidate, offers);

@@ -26,8 +26,8 @@ class TrialMemory {
   Storage* block_;
 };
 
-// Its place among the offers, of which there are two at least. Nothing where a size is not known, or where one of them
-// can't run yet, as a kernel that is not compiled.
+// Its place among the offers, of which there are two at least. Nothing where a size is not known, where one of them
+// can't run yet, as a kernel that is not compiled, or where it is compiled for another instruction set.
 std::optional<std::size_t> fastest(const Candidate& candidate, std::span<const Offer> offers);
 
 }  // namespace weft::providers

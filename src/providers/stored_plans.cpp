@@ -86,10 +86,11 @@ StoredPlans::StoredPlans(std::span<const Graph> graphs, Fields fields) : fields_
   }
   fields_["build of Weft"] = build_id();
   fields_["version of Weft"] = version();
-  fields_["instruction set"] = name(host_isa());
+  fields_["instruction set"] = name(target_);
   fields_["optimization of kernels"] = std::to_string(options().kernel_optimization);
   fields_["use of libraries"] =
-      concat_text("oneDNN ", options().onednn, ", CBLAS ", options().cblas, options().isa.empty() ? "" : ", ISA asked");
+      concat_text("oneDNN ", options().onednn, ", CBLAS ", options().cblas, options().isa.empty() ? "" : ", ISA asked",
+                  target_ == host_isa() ? "" : ", for another machine");
   graphs_ = hasher.digest();
   Hasher all;
   all.add("plans").add(graphs_.low).add(graphs_.high);
@@ -129,7 +130,7 @@ std::optional<std::vector<StoredPlan>> StoredPlans::read(const std::string& payl
   if (graphs != graphs_ || fields != pairs_of(fields_)) return miss("it belongs to another graph");
   for (const auto& [name, value] : asked)
     if (const std::string is = here(name); is != value) return miss("another ", name, ": ", value, ", here ", is);
-  const std::string own = host_compiler_file();
+  const std::string own = host_compiler_file(target_.architecture);
   if (!own.empty() && has_library && own != compiler) return miss("another compiler: ", compiler, ", here ", own);
   std::vector<StoredPlan> plans;
   for (auto left = from.take<std::uint32_t>(); left > 0; --left) {
@@ -138,7 +139,7 @@ std::optional<std::vector<StoredPlan>> StoredPlans::read(const std::string& payl
     from(each.arena_bytes);
   }
   if (!from.at_end()) throw runtime::Malformed();
-  std::shared_ptr<Library> functions = has_library ? find_library(library, units) : nullptr;
+  std::shared_ptr<Library> functions = has_library ? find_library(library, units, target_) : nullptr;
   if (has_library && !functions) return miss("its kernels are not there");
   std::size_t steps = 0;
   for (StoredPlan& each : plans) {
@@ -185,8 +186,9 @@ void StoredPlans::store(std::span<const StoredPlan> plans) const {
   const auto* const library =
       plans.empty() ? nullptr : dynamic_cast<const Library*>(plans.front().plan.functions.get());
   const Digest key = library ? library->key() : Digest();
-  to(std::string(format), graphs_.low, graphs_.high, pairs_of(fields_), pairs_of(asked_fields()), host_compiler_file(),
-     library != nullptr, key.low, key.high, library ? library->units() : std::size_t{0});
+  to(std::string(format), graphs_.low, graphs_.high, pairs_of(fields_), pairs_of(asked_fields()),
+     host_compiler_file(target_.architecture), library != nullptr, key.low, key.high,
+     library ? library->units() : std::size_t{0});
   to(static_cast<std::uint32_t>(plans.size()));
   for (const StoredPlan& each : plans) {
     runtime::write_plan(to, each.plan);

@@ -11,6 +11,7 @@
 
 #include "base/hash.hpp"
 #include "ir/graph.hpp"
+#include "runtime/host/isa.hpp"
 #include "runtime/plan.hpp"
 
 namespace weft::providers {
@@ -34,6 +35,7 @@ class StoredPlans {
  private:
   std::optional<std::vector<StoredPlan>> read(const std::string& payload);
   std::string nearest() const;
+  const InstructionSet target_ = target_instruction_set();
   std::string refusal_;  // why these can't be kept; empty where they can
   Digest graphs_, key_;
   Fields fields_;

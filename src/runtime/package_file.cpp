@@ -22,7 +22,7 @@ namespace {
 constexpr std::string_view magic = "weft package ";
 // Raise it where what is written changes, or means something else: a field here, in a plan or in a step
 // (tests/runtime/stored_fields).
-constexpr std::string_view format = "3\n";
+constexpr std::string_view format = "4\n";
 constexpr std::size_t table_begin = 16;
 struct Section {
   enum class Kind : std::uint64_t { plans, code, weights } kind = Kind::plans;
@@ -41,17 +41,9 @@ static_assert(lists_all<PackageSymbol> && lists_all<PackageCondition> && lists_a
 // A device is two fields, a digest too; plans are written apart.
 static_assert(member_count<PackageLeaf> == 12 && member_count<PackageOutput> == 5 &&
                   member_count<PackageLibrary> == 4 && member_count<PackageSpecialization> == 13 &&
-                  member_count<PackageEntry> == 3 && member_count<PackageFile> == 7 &&
+                  member_count<PackageEntry> == 3 && member_count<PackageFile> == 6 &&
                   member_count<PackageWeight> == 6 && member_count<Section> == 4,
               "a member was added: list it, then count it here");
-
-#if defined(__x86_64__)
-constexpr std::string_view architecture = "x86-64";
-#elif defined(__aarch64__)
-constexpr std::string_view architecture = "arm64";
-#else
-constexpr std::string_view architecture = "another";
-#endif
 
 // Names a step that nobody here can make.
 struct NoStep {
@@ -296,24 +288,35 @@ void place(std::vector<PackageWeight>& weights, std::string_view section) {
 
 // ---- instruction sets
 
-Isa isa_of(const PackageSpecialization& made) {
-  constexpr Isa isas[] = {Isa::baseline, Isa::avx2, Isa::avx512};
-  const auto* const isa = std::ranges::find(isas, std::string_view(made.isa), [](Isa each) { return name(each); });
-  require(isa != std::end(isas));
+InstructionSet isa_of(const PackageSpecialization& made) {
+  const std::optional<InstructionSet> isa = instruction_set(made.isa);
+  require(isa.has_value());
   return *isa;
+}
+
+// "baseline, avx2 of x86-64, neon of arm64"
+std::string text_of(const std::set<InstructionSet>& all) {
+  std::string text;
+  for (auto each = all.begin(); each != all.end(); ++each) {
+    text += concat_text(text.empty() ? "" : ", ", name(*each));
+    const auto next = std::next(each);
+    if (next == all.end() || next->architecture != each->architecture) text += concat_text(" of ", name(each->architecture));
+  }
+  return text;
 }
 
 // Keeps of each kind of arguments what is for the largest instruction set that this machine has.
 void choose_isas(PackageFile& package) {
-  std::set<Isa> all;
+  const InstructionSet here = host_isa();
+  std::set<InstructionSet> all;
   for (const PackageEntry& entry : package.entries)
     for (const PackageSpecialization& each : entry.specializations) all.insert(isa_of(each));
-  for (const Isa isa : all) package.isa += concat_text(package.isa.empty() ? "" : ", ", name(isa));
+  package.isa = text_of(all);
   for (PackageEntry& entry : package.entries) {
     std::map<std::string, std::size_t> best;  // by guards: its number
     for (std::size_t i = 0; i < entry.specializations.size(); ++i) {
       const PackageSpecialization& each = entry.specializations[i];
-      if (isa_of(each) > host_isa()) continue;
+      if (!here.runs(isa_of(each))) continue;
       const auto [known, is_new] = best.try_emplace(guards_text(each), i);
       if (!is_new && isa_of(entry.specializations[known->second]) < isa_of(each)) known->second = i;
     }
@@ -321,7 +324,7 @@ void choose_isas(PackageFile& package) {
     for (const auto& [guards, number] : best) kept.push_back(number);
     std::ranges::sort(kept);
     if (kept.empty() && !entry.specializations.empty())
-      refuse("was made for the instruction set ", package.isa, ", this machine has ", name(host_isa()));
+      refuse("was made for ", package.isa, ", this machine has ", text_of(std::set{here}));
     std::vector<PackageSpecialization> chosen;
     for (const std::size_t number : kept) chosen.push_back(std::move(entry.specializations[number]));
     entry.specializations = std::move(chosen);
@@ -385,7 +388,7 @@ std::string guards_text(const PackageSpecialization& made) {
 
 std::string write_package(const PackageFile& package, std::string& refusal) {
   FieldWriter to;
-  to(std::string(version()), std::string(architecture), kernel_abi, package.weights);
+  to(std::string(version()), kernel_abi, package.weights);
   std::vector<PackageLibrary> libraries = package.libraries;
   to(static_cast<std::uint32_t>(package.entries.size()));
   for (const PackageEntry& entry : package.entries) {
@@ -447,9 +450,8 @@ PackageFile parse_package(std::string_view bytes, const StepReader& read_step) {
     for (const Section& section : sections)
       if (section.kind == Section::Kind::code) code.push_back(part(section));
     FieldReader from(part(sections.front()));
-    const auto made_by = from.take<std::string>(), for_machine = from.take<std::string>();
+    const auto made_by = from.take<std::string>();
     const int abi = from.take<int>();
-    if (for_machine != architecture) refuse("was made for ", for_machine, ", this machine is ", architecture);
     if (abi != kernel_abi)
       refuse("has kernels of version ", abi, ", as Weft ", made_by, " made them; this is Weft ", version(),
              ", which runs those of version ", kernel_abi);
@@ -458,7 +460,7 @@ PackageFile parse_package(std::string_view bytes, const StepReader& read_step) {
       if (!step) throw NoStep{name};
       return step;
     });
-    package.made_by = made_by, package.machine = for_machine;
+    package.made_by = made_by;
     const bool has_weights = sections.back().kind == Section::Kind::weights;
     require(has_weights == !package.weights.empty());
     if (has_weights) place(package.weights, part(sections.back()));
@@ -564,7 +566,7 @@ std::string mismatch(const PackageSpecialization& held, const std::vector<GivenL
 
 std::string origin_text(const PackageFile& package) {
   return concat_text("format ", format.substr(0, format.size() - 1), ", made by Weft ", package.made_by, " for ",
-                     package.machine, " with ", package.isa);
+                     package.isa);
 }
 
 std::string to_text(const PackageFile& package) {

@@ -148,8 +148,8 @@ struct PackageLibrary {
 struct PackageFile {
   std::vector<PackageEntry> entries;
   std::vector<PackageLibrary> libraries;  // of one that was read without their bytes: they are loaded
-  std::string isa;                        // those that kernels are for; who writes leaves it empty
-  std::string made_by, machine;           // likewise: the version of Weft that wrote it, the processors' architecture
+  std::string isa;                        // those that kernels are for; who writes leaves it empty: "avx2 of x86-64"
+  std::string made_by;                    // likewise: the version of Weft that wrote it
   std::vector<PackageWeight> weights;
   std::string weights_header;  // of the safetensors file that they are in the file; who reads leaves it empty
 };

@@ -14,8 +14,8 @@ std::string title(const Function& function) {
   return "compile" + (where.empty() ? "" : " at " + where);
 }
 FunctionOptions options_of(const Function& function, std::uint64_t passes) {
-  return {title(function),         registered_passes(passes),  function.chosen.device,        function.options.level,
-          function.options.region, function.options.precision, function.options.memory_budget};
+  return {title(function),         registered_passes(passes),  function.chosen.device,         function.options.level,
+          function.options.region, function.options.precision, function.options.memory_budget, function.isa};
 }
 
 Function* make_function(const CompileOptions& options, Loc loc) {

@@ -42,6 +42,7 @@ struct Function {
   std::atomic<std::uint32_t> references{1};
   CompileOptions options;  // the backend is that of `chosen`
   ChosenBackend chosen;
+  std::optional<InstructionSet> isa;  // that its kernels are for; nothing: this machine's. Another's are not called
   Loc loc;
   std::string name;  // of a function of a package, which is neither traced nor compiled; empty: it is of compile()
   // Of such a one: throws why nothing that the package holds fits a call.

@@ -78,7 +78,19 @@ std::string find_in_path(const std::string& name) {
   return {};
 }
 
-std::string find_compiler() {
+// Another architecture's: g++ under the name that distributions give it.
+std::string find_cross_compiler(Architecture architecture) {
+  const std::string prefix = architecture == Architecture::arm64 ? "aarch64-linux-gnu" : "x86_64-linux-gnu";
+  if (std::string path = find_in_path(prefix + "-g++"); !path.empty()) return path;
+  std::string package = "g++-" + prefix;
+  std::ranges::replace(package, '_', '-');
+  throw NoCompilerError(concat_text("[compile] no C++ compiler for ", name(architecture), ": ", prefix,
+                                    "-g++ is not in PATH (Debian and Ubuntu: apt install ", package, ")")
+                            .c_str());
+}
+
+std::string find_compiler(Architecture architecture) {
+  if (architecture != host_architecture) return find_cross_compiler(architecture);
   const std::string& chosen = options().compiler;
   if (chosen.empty()) {
     for (const char* name : {"c++", "g++", "clang++"}) {
@@ -131,8 +143,9 @@ std::string version_text(const HostCompiler& compiler) {
   return result.output;
 }
 
-// A shared object for this machine, all of it, with the stamp of each unit.
-std::string reason_to_refuse(const std::string& bytes, const Digest& key, std::size_t units) {
+// A shared object for the architecture, all of it, with the stamp of each unit.
+std::string reason_to_refuse(const std::string& bytes, const Digest& key, std::size_t units,
+                             Architecture architecture) {
   Elf64_Ehdr header;
   if (bytes.size() < sizeof header) return "made an empty output";
   std::memcpy(&header, bytes.data(), sizeof header);
@@ -140,6 +153,8 @@ std::string reason_to_refuse(const std::string& bytes, const Digest& key, std::s
       header.e_type != ET_DYN) {
     return "made something that is no shared object";
   }
+  const int wanted = elf_machine(architecture);
+  if (wanted != EM_NONE && header.e_machine != wanted) return "made code for another processor";
   const std::uint64_t end = header.e_shoff + std::uint64_t{header.e_shnum} * header.e_shentsize;
   if (header.e_shoff > bytes.size() || end > bytes.size()) return "made a truncated output";
   for (std::size_t i = 0; i < units; ++i) {
@@ -149,7 +164,7 @@ std::string reason_to_refuse(const std::string& bytes, const Digest& key, std::s
 }
 
 std::string compile_in(const WorkDirectory& work, const HostCompiler& compiler, const std::vector<std::string>& units,
-                       Isa isa, const Digest& key, int optimization) {
+                       InstructionSet isa, const Digest& key, int optimization) {
   Command base;
   base.directory = work.descriptor();
   base.environment = compiler_environment();
@@ -190,7 +205,7 @@ std::string compile_in(const WorkDirectory& work, const HostCompiler& compiler, 
   if (!result.succeeded()) fail_process(compiler, last, result);
 
   std::optional<std::string> bytes = work.read("kernels.so", largest_library);
-  const std::string refusal = bytes ? reason_to_refuse(*bytes, key, units.size()) : "made no output";
+  const std::string refusal = bytes ? reason_to_refuse(*bytes, key, units.size(), isa.architecture) : "made no output";
   if (!refusal.empty()) {
     throw CompileError(concat_text("[compile] ", compiler.path, " ended without an error but ", refusal).c_str());
   }
@@ -203,11 +218,11 @@ bool is_out_of_room(std::string_view message) {
 
 }  // namespace
 
-HostCompiler host_compiler() {
+HostCompiler host_compiler(Architecture architecture) {
   static constinit Lazy<std::map<std::string, std::string>> versions;  // by the state of the file
   auto& known = versions.get();
   HostCompiler compiler;
-  compiler.path = find_compiler();
+  compiler.path = find_compiler(architecture);
   const std::string state = file_state(compiler.path);
   std::unique_lock lock(process_mutex(LockOrder::compiler));
   auto found = known.find(state);
@@ -222,37 +237,37 @@ HostCompiler host_compiler() {
   return compiler;
 }
 
-std::string host_compiler_file() {
+std::string host_compiler_file(Architecture architecture) {
   try {
-    return file_state(find_compiler());
+    return file_state(find_compiler(architecture));
   } catch (const NoCompilerError&) {
     return {};
   }
 }
 
-std::vector<std::string> compile_flags(Isa isa, int optimization) {
+std::vector<std::string> compile_flags(InstructionSet isa, int optimization) {
   std::vector<std::string> flags = {
-    "-std=c++20",
-    "-O" + std::to_string(optimization < 0 ? options().kernel_optimization : optimization),
-#if defined(__x86_64__)
-    "-mprefer-vector-width=512",
-#endif
-    // Numerics are the program's, not the compiler's: no -ffast-math or part of it (with -shared it would also turn
-    // on flush-to-zero for the whole process), no contraction that the source does not spell out.
-    "-fno-math-errno",
-    "-fno-trapping-math",
-    "-ffp-contract=off",
-    "-fno-exceptions",
-    "-fno-rtti",
-    "-fno-stack-protector",
-    "-fPIC",
-    "-fvisibility=hidden",
-    "-g0",
-    "-w",
+      "-std=c++20", "-O" + std::to_string(optimization < 0 ? options().kernel_optimization : optimization)};
+  if (isa.architecture == Architecture::x86_64) flags.emplace_back("-mprefer-vector-width=512");
+  constexpr const char* others[] = {
+      // Numerics are the program's, not the compiler's: no -ffast-math or part of it (with -shared it would also turn
+      // on flush-to-zero for the whole process), no contraction that the source does not spell out.
+      "-fno-math-errno",
+      "-fno-trapping-math",
+      "-ffp-contract=off",
+      "-fno-exceptions",
+      "-fno-rtti",
+      "-fno-stack-protector",
+      "-fPIC",
+      "-fvisibility=hidden",
+      "-g0",
+      "-w",
   };
+  flags.insert(flags.end(), std::begin(others), std::end(others));
   if (const std::string_view march = march_flag(isa); !march.empty()) flags.emplace_back(march);
 #if defined(WEFT_KERNEL_SANITIZE)  // kernels are watched where Weft is; the process has the sanitizers' libraries
-  flags.insert(flags.end(), {WEFT_KERNEL_SANITIZE, "-fno-sanitize-recover=all"});
+  if (isa.architecture == host_architecture)
+    flags.insert(flags.end(), {WEFT_KERNEL_SANITIZE, "-fno-sanitize-recover=all"});
 #endif
   return flags;
 }
@@ -281,7 +296,7 @@ std::string unit_stamp(const Digest& key, std::size_t index) {
   return text;
 }
 
-std::string compile_units(const HostCompiler& compiler, const std::vector<std::string>& units, Isa isa,
+std::string compile_units(const HostCompiler& compiler, const std::vector<std::string>& units, InstructionSet isa,
                           const Digest& key, int optimization) {
   std::string reasons = "[compile] there is no place for working files";
   for (const std::string& parent : working_paths()) {

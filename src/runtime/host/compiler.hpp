@@ -18,21 +18,22 @@ struct HostCompiler {
   std::string identity;  // path, resolved path, size, times and version: a part of every key
 };
 
-// WEFT_CXX, or the first of c++, g++, clang++ in PATH. Looked for again on each call, asked for its version when its
-// file has changed. Throws CompileError when there is none or it does not answer.
-HostCompiler host_compiler();
+// WEFT_CXX, or the first of c++, g++, clang++ in PATH; for another architecture than this machine's g++'s cross
+// compiler. Looked for again on each call, asked for its version when its file has changed. Throws NoCompilerError when
+// there is none, CompileError when it does not answer.
+HostCompiler host_compiler(Architecture architecture = host_architecture);
 // The state of its file: while it is the same the compiler is. Empty where there is none.
-std::string host_compiler_file();
+std::string host_compiler_file(Architecture architecture = host_architecture);
 
-// Arguments of every compilation for this ISA, and of the step that links; all are part of every key.
-std::vector<std::string> compile_flags(Isa isa, int optimization = -1);  // -1: the process's
+// Arguments of every compilation for this instruction set, and of the step that links; all are part of every key.
+std::vector<std::string> compile_flags(InstructionSet isa, int optimization = -1);  // -1: the process's
 std::vector<std::string> link_flags();
 
 // `extern "C"` lines that are put at the end of unit `index`: the kernel ABI's version and the unit's stamp (abi.hpp).
 std::string unit_stamp(const Digest& key, std::size_t index);
 
 // Compiles the units side by side and links them. Throws CompileError with the compiler's first lines.
-std::string compile_units(const HostCompiler& compiler, const std::vector<std::string>& units, Isa isa,
+std::string compile_units(const HostCompiler& compiler, const std::vector<std::string>& units, InstructionSet isa,
                           const Digest& key, int optimization = -1);
 
 }  // namespace weft

@@ -72,6 +72,11 @@ class Turn {
   std::shared_ptr<Library> result_;
 };
 
+// Code of another architecture is not loaded.
+std::shared_ptr<Library> open(std::string_view bytes, const Digest& key, std::size_t units, InstructionSet isa) {
+  return isa.architecture == host_architecture ? Library::load(bytes, key, units) : Library::keep(bytes, key, units);
+}
+
 // The library if somebody holds it; else null, and the caller has the turn to make it.
 std::shared_ptr<Library> find_or_begin(const Digest& key) {
   Memory& all = memory();
@@ -164,11 +169,11 @@ template <class E>
   throw E(concat_text(error.what(), "\n  source: ", path.empty() ? "could not be kept" : path).c_str());
 }
 
-std::shared_ptr<Library> load_cached(const Digest& key, std::size_t units) {
+std::shared_ptr<Library> load_cached(const Digest& key, std::size_t units, InstructionSet isa) {
   const std::optional<CacheEntry> entry = disk_cache()->load(key);
   if (!entry) return nullptr;
   try {
-    return Library::load(entry->payload, key, units);
+    return open(entry->payload, key, units, isa);
   } catch (const CompileError& error) {  // whatever is wrong with an entry, it is made anew
     if (logging::enabled(logging::Channel::cache)) logging::write(logging::Channel::cache, error.what());
     return nullptr;
@@ -180,13 +185,14 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 // The library of an entry, whose key any compiler may have made, or null.
-std::shared_ptr<Library> load_entry(const Digest& key, const CacheEntry& entry, const Digest& digest) {
+std::shared_ptr<Library> load_entry(const Digest& key, const CacheEntry& entry, const Digest& digest,
+                                    InstructionSet isa) {
   const nlohmann::json metadata = nlohmann::json::parse(entry.metadata, nullptr, false);
   if (!metadata.is_object() || metadata.value("source", nlohmann::json()) != hex(digest)) return nullptr;
   const nlohmann::json units = metadata.value("units", nlohmann::json());
   if (!units.is_number_unsigned()) return nullptr;
   try {
-    return Library::load(entry.payload, key, units.get<std::size_t>());
+    return open(entry.payload, key, units.get<std::size_t>(), isa);
   } catch (const CompileError& error) {  // another one may be right
     if (logging::enabled(logging::Channel::cache)) logging::write(logging::Channel::cache, error.what());
     return nullptr;
@@ -194,11 +200,11 @@ std::shared_ptr<Library> load_entry(const Digest& key, const CacheEntry& entry, 
 }
 
 // What a file that was loaded has of this source, or null.
-std::shared_ptr<Library> find_given(const Digest& digest) {
+std::shared_ptr<Library> find_given(const Digest& digest, InstructionSet isa) {
   const auto start = std::chrono::steady_clock::now();
   for (const Digest& key : given_keys_with(digest.high)) {
     const std::optional<CacheEntry> entry = given_entry(key);
-    std::shared_ptr<Library> library = entry ? load_entry(key, *entry, digest) : nullptr;
+    std::shared_ptr<Library> library = entry ? load_entry(key, *entry, digest, isa) : nullptr;
     if (!library) continue;
     memory().count(&JitCounts::from_disk);
     report(*library, "hit in a loaded file", "found in a loaded file", 0, seconds_since(start));
@@ -218,7 +224,7 @@ std::shared_ptr<Library> find_of_any_compiler(const Digest& digest, const Kernel
     if (!entry) continue;
     if (auto library = find_or_begin(key)) return library;
     Turn turn(key);
-    auto library = load_entry(key, *entry, digest);
+    auto library = load_entry(key, *entry, digest, source.isa);
     if (!library) continue;
     memory().count(&JitCounts::from_disk);
     report(*library, "hit", "found on disk", 0, seconds_since(start));
@@ -230,9 +236,9 @@ std::shared_ptr<Library> find_of_any_compiler(const Digest& digest, const Kernel
 
 std::shared_ptr<Library> load_or_compile(const Digest& key, const HostCompiler& compiler, const KernelSource& source,
                                          const Digest& digest, const std::vector<std::string>& units) {
-  if (auto library = find_given(digest)) return library;
+  if (auto library = find_given(digest, source.isa)) return library;
   auto start = std::chrono::steady_clock::now();
-  if (auto library = load_cached(key, units.size())) {
+  if (auto library = load_cached(key, units.size(), source.isa)) {
     memory().count(&JitCounts::from_disk);
     report(*library, "hit", "found on disk", 0, seconds_since(start));
     return library;
@@ -241,7 +247,8 @@ std::shared_ptr<Library> load_or_compile(const Digest& key, const HostCompiler& 
   const std::string bytes = compile_units(compiler, units, source.isa, key, source.optimization);
   const double seconds = seconds_since(start);
   memory().count(&JitCounts::compiled, seconds);
-  auto library = Library::load(bytes, key, units.size());  // before it is published: what can't be loaded is not kept
+  auto library =
+      open(bytes, key, units.size(), source.isa);  // before it is published: what can't be loaded is not kept
   report(*library, "compiled", concat_text("compiled in ", std::llround(seconds * 1e3), " ms"), bytes.size(), seconds);
   disk_cache()->store(key, metadata_of(compiler, source, digest, units.size(), seconds), bytes);
   return library;
@@ -274,7 +281,7 @@ std::shared_ptr<Library> jit(const KernelSource& source) {
   const Digest of_source = digest_of(units, source);
   HostCompiler compiler;
   try {
-    compiler = host_compiler();
+    compiler = host_compiler(source.isa.architecture);
   } catch (const NoCompilerError& error) {
     if (auto library = find_of_any_compiler(of_source, source)) return library;
     fail_with_source(error, digest(source_text(source)), source);
@@ -293,7 +300,7 @@ std::shared_ptr<Library> jit(const KernelSource& source) {
   }
 }
 
-std::shared_ptr<Library> find_library(const Digest& key, std::size_t units) {
+std::shared_ptr<Library> find_library(const Digest& key, std::size_t units, InstructionSet isa) {
   if (auto library = find_or_begin(key)) return library;
   Turn turn(key);
   std::optional<CacheEntry> entry = given_entry(key);
@@ -301,7 +308,7 @@ std::shared_ptr<Library> find_library(const Digest& key, std::size_t units) {
   if (!entry) return nullptr;
   const auto start = std::chrono::steady_clock::now();
   try {
-    auto library = Library::load(entry->payload, key, units);
+    auto library = open(entry->payload, key, units, isa);
     memory().count(&JitCounts::from_disk);
     report(*library, "hit", "found on disk", 0, seconds_since(start));
     library->set_source_path(disk_cache()->text_path(key, ".cpp"));

@@ -17,7 +17,7 @@ namespace weft {
 
 struct KernelSource {
   std::vector<std::string> units = {};  // freestanding C++; compiled side by side. A unit that comes twice counts once
-  Isa isa = host_isa();
+  InstructionSet isa = host_isa();
   std::string extra_key = {};  // whatever else the code depends on and its text does not show
   // The same for the same code, however it is divided into units, which depends on the number of cores. Empty: of the
   // units as they are.
@@ -33,7 +33,7 @@ std::size_t unit_count(std::size_t kernels);
 std::shared_ptr<Library> jit(const KernelSource& source);
 
 // One that this process holds, or that a loaded file or the disk cache has under this key; null where none has.
-std::shared_ptr<Library> find_library(const Digest& key, std::size_t units);
+std::shared_ptr<Library> find_library(const Digest& key, std::size_t units, InstructionSet isa = host_isa());
 
 // All units in one text, as it is kept for people to read (Library::source_path() is the file).
 std::string source_text(const KernelSource& source);

@@ -16,6 +16,8 @@ class Library final : public runtime::Functions {
  public:
   // Loads the bytes and checks the kernel ABI's version and each unit's stamp against `key`. Throws CompileError.
   static std::shared_ptr<Library> load(std::string_view bytes, const Digest& key, std::size_t units);
+  // Of another architecture: it is not loaded, its bytes are kept, and its functions can't be called.
+  static std::shared_ptr<Library> keep(std::string_view bytes, const Digest& key, std::size_t units);
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
   ~Library() override;
@@ -32,6 +34,7 @@ class Library final : public runtime::Functions {
 
   const Digest& key() const { return key_; }
   std::size_t units() const { return units_; }
+  const std::string& kept() const { return kept_; }  // empty where it is loaded
   // Where its source can be read; empty when it could not be kept.
   const std::string& source_path() const { return source_path_; }
   void set_source_path(std::string path) { source_path_ = std::move(path); }
@@ -48,7 +51,7 @@ class Library final : public runtime::Functions {
   std::unique_ptr<PlainImage> image_;  // or where that has no path to open
   Digest key_;
   std::size_t units_ = 0;
-  std::string source_path_, origin_;
+  std::string kept_, source_path_, origin_;
 };
 
 }  // namespace weft

@@ -90,12 +90,12 @@ static bool has(const Library& library, int instructions) {
 
 bool is_fast(const Library& library, DType dtype) {
   const int wanted = dtype == DType::f32 ? cpu_avx512 : dtype == DType::bf16 ? cpu_bf16 : ~0;
-  return host_isa() == Isa::avx512 && has(library, wanted);
+  return target_instruction_set() == InstructionSet(Isa::avx512) && has(library, wanted);
 }
 
 bool convolves_fast(const Library& library, DType dtype) {
   if (dtype == DType::bf16) return is_fast(library, dtype);
-  return dtype == DType::f32 && host_isa() != Isa::baseline && has(library, cpu_avx2);
+  return dtype == DType::f32 && target_instruction_set().runs(Isa::avx2) && has(library, cpu_avx2);
 }
 
 }  // namespace weft::runtime::onednn

@@ -84,8 +84,9 @@ std::string identity();
 std::shared_ptr<const Library> load(const char* file);
 // "oneDNN 2.6.3"
 std::string name(const Library& library);
-// Whether this CPU has the instructions with which products of the dtype are faster than our own, and whether it has
-// those with which convolutions are.
+// Whether the CPU that is compiled for has the instructions with which products of the dtype are faster than our own,
+// and whether it has those with which convolutions are. No where this CPU has them not: the library can't be asked
+// then.
 bool is_fast(const Library& library, DType dtype);
 bool convolves_fast(const Library& library, DType dtype);
 

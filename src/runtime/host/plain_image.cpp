@@ -9,17 +9,13 @@
 #include <cstring>
 #include <vector>
 
+#include "runtime/host/abi.hpp"
+
 namespace weft {
 
 namespace {
 
-#if defined(__x86_64__)
-constexpr int machine = EM_X86_64;
-#elif defined(__aarch64__)
-constexpr int machine = EM_AARCH64;
-#else
-constexpr int machine = EM_NONE;
-#endif
+constexpr int machine = elf_machine(host_architecture);
 
 constexpr std::size_t most = std::size_t{1} << 30;
 

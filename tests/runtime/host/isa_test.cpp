@@ -16,7 +16,7 @@ TEST_CASE("the widest ISA can be capped and never raised") {
   CHECK(weft::host_isa() == std::min(widest, Isa::avx2));
   weft::options().isa = "avx512";
   CHECK(weft::host_isa() == widest);
-  CHECK(weft::name(Isa::avx2) == "avx2");
+  CHECK(weft::name(weft::host_isa()) == weft::name(widest));
 }
 
 TEST_CASE("code for the host's ISA runs") {
@@ -28,4 +28,27 @@ TEST_CASE("code for the host's ISA runs") {
     source.isa = static_cast<Isa>(i);
     CHECK(weft::test::answer(*weft::jit(source)) == i);
   }
+}
+
+TEST_CASE("an instruction set runs what is compiled for it, and a compilation is for the one that its block says") {
+  using weft::Architecture, weft::InstructionSet;
+  const InstructionSet neon = *weft::instruction_set("neon"), avx2 = *weft::instruction_set("avx2");
+  CHECK(neon.architecture == Architecture::arm64);
+  CHECK(weft::name(neon) == "neon");
+  CHECK(weft::march_flag(neon) == "-march=armv8-a");
+  CHECK(avx2.runs(*weft::instruction_set("baseline")));
+  CHECK(!avx2.runs(*weft::instruction_set("avx512")));
+  CHECK(!avx2.runs(neon));
+  CHECK(!neon.runs(avx2));
+  CHECK(!weft::instruction_set("avx1024"));
+  CHECK(weft::instruction_set_names() == "baseline, avx2, avx512, neon");
+  const InstructionSet here = weft::host_isa();
+  CHECK(weft::target_instruction_set() == here);
+  {
+    const weft::CompilingFor target(neon);
+    CHECK(weft::target_instruction_set() == neon);
+    const weft::CompilingFor own(std::nullopt);
+    CHECK(weft::target_instruction_set() == here);
+  }
+  CHECK(weft::target_instruction_set() == here);
 }
