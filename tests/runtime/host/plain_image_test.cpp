@@ -30,6 +30,23 @@ TEST_CASE("an object that needs nothing runs without the system's loader" *
   CHECK(image->find("no_such") == nullptr);
 }
 
+TEST_CASE("one that calls what compilers call by themselves, and has addresses of its own, runs so too" *
+          weft::test::needs(weft::test::kernels_without_sanitizer)) {
+  const char* const own = "extern \"C\" __attribute__((visibility(\"default\"))) ";
+  std::string reason;
+  const auto image =
+      PlainImage::map(compiled(std::string("extern \"C\" void* memcpy(void*, const void*, unsigned long);\n") + own +
+                               "int number = 3;\n" + own + "int* place = &number;\n" + own +
+                               "void copy(void* to, const void* from, long size) { memcpy(to, from, size); }\n"),
+                      reason);
+  REQUIRE_MESSAGE(image, reason);
+  CHECK(**static_cast<int**>(image->find("place")) == 3);
+  CHECK(*static_cast<int**>(image->find("place")) == image->find("number"));
+  char text[8] = {};
+  reinterpret_cast<void (*)(void*, const void*, long)>(image->find("copy"))(text, "copied", 7);
+  CHECK(std::string(text) == "copied");
+}
+
 TEST_CASE("one that needs more is refused, and so is what is none") {
   const auto why = [](const std::string& bytes) {
     std::string reason;
@@ -39,9 +56,12 @@ TEST_CASE("one that needs more is refused, and so is what is none") {
   const char* const own = "extern \"C\" __attribute__((visibility(\"default\"))) ";
   CHECK(why("no ELF") == "they are no shared object of this processor");
   CHECK(why(compiled(std::string("extern \"C\" double cbrt(double);\n") + own +
-                     "double root(double x) { return cbrt(x); }\n")) == "they refer to other places");
-  CHECK(why(compiled(std::string(own) + "int number = 3;\n" + own + "int* place = &number;\n")) ==
-        "they refer to other places");
+                     "double root(double x) { return cbrt(x); }\n")) == "they call cbrt");
+  CHECK(why(compiled(std::string(own) +
+                     "int chosen() { return 1; }\n"
+                     "extern \"C\" int (*choose())() { return chosen; }\n"
+                     "extern \"C\" __attribute__((ifunc(\"choose\"), visibility(\"hidden\"))) int late();\n" +
+                     own + "int call() { return late(); }\n")) == "they refer to other places");
 }
 
 TEST_CASE("bytes that were changed are refused, or mapped: nothing outside of them is read" *
