@@ -92,6 +92,20 @@ typedef struct weft_function weft_function;  // a function of one; it stays when
 // Reads a package. `*package` is null where the status is not WEFT_OK. What is read runs as code: open only what you
 // would run.
 WEFT_RUN_API weft_status weft_package_open(const char* path, weft_package** package);
+// Reads a package to look at: none of its code is loaded, it may be for another machine, and weft_package_function gives
+// WEFT_UNSUPPORTED.
+WEFT_RUN_API weft_status weft_package_inspect(const char* path, weft_package** package);
+// As weft_package_open, of a file that the program itself reads: one that is encrypted, or lies in an archive.
+typedef struct weft_reader {
+  void* context;  // the program's own, for both functions
+  // Reads the file of this name whole and returns 0; any other number says that it could not.
+  int32_t (*read)(void* context, const char* path, const void** bytes, size_t* size);
+  // Is called once, from any thread, when Weft no longer needs what `read` gave: at once where the package has no
+  // weights, else when the package and its functions are closed. Null: nothing is to be done.
+  void (*release)(void* context, const void* bytes, size_t size);
+} weft_reader;
+// The reader itself is not needed afterwards.
+WEFT_RUN_API weft_status weft_package_open_with(const char* path, const weft_reader* reader, weft_package** package);
 // The same from `size` bytes, which are not needed afterwards. `name` stands in messages for the file's name.
 WEFT_RUN_API weft_status weft_package_open_bytes(const void* bytes, size_t size, const char* name,
                                                  weft_package** package);
@@ -135,6 +149,20 @@ WEFT_RUN_API weft_status weft_function_arguments(const weft_function* function, 
                                                  const weft_tensor_info** infos);
 WEFT_RUN_API weft_status weft_function_results(const weft_function* function, size_t kind, size_t* count,
                                                const weft_tensor_info** infos);
+
+// ---- weights that the package holds -----------------------------------------------------------------------------------
+
+// The tensors that the file holds, by their names: "in.weight".
+WEFT_RUN_API weft_status weft_package_weights(const weft_package* package, size_t* count,
+                                              const weft_tensor_info** infos);
+// From now on the weights of these names have these values, in all functions of the package. The values are copied, and
+// may have any strides; their dtypes and sizes are those that the package holds. A call of another thread meanwhile has
+// all of the new ones or all of those before. The file stays. Where the status is not WEFT_OK none is replaced:
+// WEFT_MISMATCH where the package has no weight of a name, or it has another dtype or other sizes.
+WEFT_RUN_API weft_status weft_package_update_constants(weft_package* package, const char* const* names,
+                                                       const weft_tensor* const* values, size_t count);
+
+// ---- calls -----------------------------------------------------------------------------------------------------------
 
 #define WEFT_ANY_KIND ((size_t)-1)  // the one that fits
 // Runs the function. `arguments`: its tensors, in the order of weft_function_arguments. They are borrowed: nothing

@@ -306,6 +306,11 @@ struct LoadOptions {
 Package load_package(const std::string& path, const LoadOptions& options, Loc loc = Loc::current());
 inline Package load_package(const std::string& path, Loc loc = Loc::current()) { return load_package(path, {}, loc); }
 
+// What a package holds, for people: what it is for, then what Package::describe says. Reads all of it and loads none of
+// its code, so it may be for another machine. Throws Error as load_package does where the file is damaged or of another
+// format.
+std::string describe_package(const std::string& path, const LoadOptions& options = {}, Loc loc = Loc::current());
+
 // Several functions, or one for several kinds of arguments, for one file. Copies share what was added.
 class PackageWriter {
  public:

@@ -378,22 +378,38 @@ void Package::update_constants(const std::map<std::string, Tensor>& values, Loc 
   }
 }
 
-Package load_package(const std::string& path, const LoadOptions& options, Loc loc) {
-  const std::shared_ptr<const io::MappedFile> file = options.reader
-                                                         ? io::MappedFile::of(options.reader(path))
-                                                         : io::MappedFile::open("load_package", path.c_str(), loc);
-  auto state = std::make_shared<detail::PackageState>();
-  state->name = path.substr(path.rfind('/') + 1);
+namespace {
+
+// `read` makes it of the file's bytes.
+runtime::PackageFile file_at(const char* function, const std::string& path, const LoadOptions& options, Loc loc,
+                             runtime::PackageFile (*read)(std::string_view, const runtime::StepReader&),
+                             std::shared_ptr<const io::MappedFile>& file) {
+  file = options.reader ? io::MappedFile::of(options.reader(path)) : io::MappedFile::open(function, path.c_str(), loc);
   try {
     const std::span<const std::uint8_t> bytes = file->bytes();
-    state->file =
-        runtime::read_package({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, runtime::read_step);
+    runtime::PackageFile made = read({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, runtime::read_step);
+    if (options.check_weights)
+      if (const std::string name = damaged_weight(made); !name.empty())
+        fail(function, loc, path, " is damaged: the bytes of ", name, " are not those that were written");
+    return made;
   } catch (const runtime::PackageRefusal& refusal) {
-    fail("load_package", loc, path, " ", refusal.why);
+    fail(function, loc, path, " ", refusal.why);
   }
-  if (options.check_weights)
-    if (const std::string name = damaged_weight(state->file); !name.empty())
-      fail("load_package", loc, path, " is damaged: the bytes of ", name, " are not those that were written");
+}
+
+}  // namespace
+
+std::string describe_package(const std::string& path, const LoadOptions& options, Loc loc) {
+  std::shared_ptr<const io::MappedFile> file;
+  const runtime::PackageFile made = file_at("describe_package", path, options, loc, runtime::parse_package, file);
+  return origin_text(made) + "\n" + to_text(made);
+}
+
+Package load_package(const std::string& path, const LoadOptions& options, Loc loc) {
+  std::shared_ptr<const io::MappedFile> file;
+  auto state = std::make_shared<detail::PackageState>();
+  state->name = path.substr(path.rfind('/') + 1);
+  state->file = file_at("load_package", path, options, loc, runtime::read_package, file);
   std::vector<Tensor> weights;
   for (const runtime::PackageWeight& weight : state->file.weights) {
     Type type{weight.dtype};

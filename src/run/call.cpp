@@ -3,57 +3,19 @@
 // nothing from the heap: memory of results is from the free lists of Storage.
 #include <algorithm>
 #include <bit>
-#include <cstddef>
 #include <cstring>
 
 #include "base/dlpack.hpp"
 #include "base/float_modes.hpp"
 #include "base/per_thread.hpp"
 #include "base/strided_copy.hpp"
-#include "run/state.hpp"
-
-static_assert(sizeof(weft_tensor) == sizeof(weft::dlpack::View) &&
-              sizeof(weft_device) == sizeof(weft::dlpack::Device) &&
-              offsetof(weft_tensor, device) == offsetof(weft::dlpack::View, device) &&
-              offsetof(weft_tensor, ndim) == offsetof(weft::dlpack::View, rank) &&
-              offsetof(weft_tensor, dtype) == offsetof(weft::dlpack::View, dtype) &&
-              offsetof(weft_tensor, shape) == offsetof(weft::dlpack::View, shape) &&
-              offsetof(weft_tensor, strides) == offsetof(weft::dlpack::View, strides) &&
-              offsetof(weft_tensor, byte_offset) == offsetof(weft::dlpack::View, byte_offset));
-static_assert(sizeof(weft_managed_tensor) == sizeof(weft::dlpack::ManagedTensor) &&
-              offsetof(weft_managed_tensor, deleter) == offsetof(weft::dlpack::ManagedTensor, deleter));
+#include "run/tensor.hpp"
 
 namespace weft::run {
 
 namespace {
 
 using runtime::PackageLeaf, runtime::PackageOutput, runtime::PackageSource;
-
-constexpr std::int64_t most_bytes = std::int64_t{1} << 62;
-
-struct Release {
-  void operator()(Storage* storage) const { release(storage); }
-};
-using Owned = std::unique_ptr<Storage, Release>;
-Owned allocate_bytes(std::size_t bytes) { return Owned(allocate(Device::cpu(), std::max<std::size_t>(bytes, 1))); }
-
-std::span<const std::int64_t> row_major_strides(std::span<const std::int64_t> sizes, std::int64_t (&room)[max_rank]) {
-  std::int64_t expected = 1;
-  for (std::size_t axis = sizes.size(); axis-- > 0;) {
-    room[axis] = expected;
-    expected *= std::max<std::int64_t>(sizes[axis], 1);
-  }
-  return {room, sizes.size()};
-}
-
-// The bytes of row-major elements; below 0: too many.
-std::int64_t bytes_of(DType dtype, std::span<const std::int64_t> sizes) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : sizes)
-    if (size < 0 || __builtin_mul_overflow(count, std::max<std::int64_t>(size, 1), &count) || count >= most_bytes / 8)
-      return -1;
-  return std::ranges::count(sizes, 0) > 0 ? 0 : static_cast<std::int64_t>(storage_bytes(dtype, count));
-}
 
 // A tensor that the caller passes, of a dtype, rank and sizes that a kind holds. It refers to the caller's struct.
 struct PassedTensor {
@@ -226,34 +188,8 @@ class Call {
   static bool same(weft_data_type a, weft_data_type b) {
     return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
   }
-  static bool is_on_host(weft_device device) {
-    const auto type = static_cast<dlpack::DeviceType>(device.device_type);
-    return type == dlpack::DeviceType::cpu || type == dlpack::DeviceType::cuda_host;
-  }
   std::int64_t value_of(Dim size) const {
     return size.is_constant() ? size.constant() : dims::evaluate(size, scratch_.symbols);
-  }
-
-  // Refuses what is no tensor of a call, whatever the package holds. Returns its dtype.
-  DType check_tensor(std::size_t number) const {
-    const auto bad = [&](const auto&... what) { refuse(WEFT_BAD_CALL, "tensor ", number, " of the call ", what...); };
-    const weft_tensor* const given = arguments_[number];
-    if (!given) bad("is a null pointer");
-    if (given->ndim < 0 || given->ndim > max_rank)
-      bad("has ", given->ndim, " dimensions, a tensor has at most ", max_rank);
-    if (given->ndim > 0 && !given->shape) bad("has no sizes: its shape is a null pointer");
-    const std::optional<DType> dtype = dtype_of_dlpack(std::bit_cast<dlpack::DataType>(given->dtype));
-    if (!dtype)
-      refuse(WEFT_MISMATCH, "tensor ", number, " of the call has elements of code ",
-             static_cast<int>(given->dtype.code), ", ", static_cast<int>(given->dtype.bits), " bits and ",
-             counted(given->dtype.lanes, "lane", "lanes"), ", which no dtype has");
-    if (!is_on_host(given->device))
-      refuse(WEFT_MISMATCH, "tensor ", number, " of the call is on a device of type ", given->device.device_type,
-             ", the package holds functions of the CPU, which is type 1");
-    const std::int64_t bytes = bytes_of(*dtype, {given->shape, static_cast<std::size_t>(given->ndim)});
-    if (bytes < 0) bad("has a size that is negative, or too many elements");
-    if (bytes > 0 && !given->data) bad("has no memory: its data is a null pointer");
-    return *dtype;
   }
 
   // Why the tensors, of these dtypes, do not fit. `leaf`: the first that does not.
@@ -298,7 +234,8 @@ class Call {
   }
   [[noreturn]] void refuse_tensors(size_t asked) const {
     std::vector<DType> dtypes;
-    for (std::size_t i = 0; i < arguments_.size(); ++i) dtypes.push_back(check_tensor(i));
+    for (std::size_t i = 0; i < arguments_.size(); ++i)
+      dtypes.push_back(check_tensor(arguments_[i], concat_text("[", function_.name, "] tensor ", i, " of the call")));
     std::string nearest;
     std::size_t furthest = 0;
     for (const Kind& kind : function_.kinds) {
@@ -361,8 +298,9 @@ class Call {
     return copy;
   }
   // Steps only read it.
-  void* weight(std::size_t number) const {
-    return const_cast<char*>(function_.package->file.weights[number].bytes.data());
+  void* weight(std::size_t number) {
+    if (!weights_) weights_ = function_.package->weights.load(std::memory_order_acquire);
+    return const_cast<void*>(weights_->at[number]);
   }
   void* room_of(std::size_t bytes) {
     scratch_.copies.push_back(allocate_bytes(bytes));
@@ -406,6 +344,7 @@ class Call {
   const std::span<const weft_tensor* const> arguments_;
   Scratch& scratch_;
   const Kind* kind_ = nullptr;
+  std::shared_ptr<const Weights> weights_;  // those of this call, from the first one that it reads on
 };
 
 }  // namespace

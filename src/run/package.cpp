@@ -14,7 +14,8 @@
 namespace weft::run {
 
 PackageBytes::~PackageBytes() {
-  if (!mapped_.empty()) munmap(const_cast<char*>(mapped_.data()), mapped_.size());
+  if (is_mapped_) munmap(const_cast<char*>(all_.data()), all_.size());
+  if (reader_.release) reader_.release(reader_.context, all_.data(), all_.size());
 }
 
 namespace {
@@ -24,17 +25,31 @@ constinit Lazy<Handles<weft_function>> functions;
 
 using runtime::PackageLeaf, runtime::PackageSource, runtime::PackageSpecialization;
 
-[[noreturn]] void refuse_file(const char* path, const char* why) {
-  refuse(WEFT_BAD_PACKAGE, "[weft_package_open] ", path, " ", why);
+// What is not aligned as weights are is copied.
+std::shared_ptr<const PackageBytes> bytes_of(const char* path, const weft_reader& reader) {
+  constexpr std::size_t alignment = 16;
+  const void* given = nullptr;
+  std::size_t size = 0;
+  const std::int32_t status =
+      require("weft_package_open_with", "reader->read", reader.read)(reader.context, path, &given, &size);
+  if (status != 0)
+    refuse(WEFT_BAD_PACKAGE, "[weft_package_open_with] ", path, " can't be read: its reader gave ", status);
+  if (size > 0) require("weft_package_open_with", "what the reader gave", given);
+  auto bytes = std::make_shared<PackageBytes>(std::string_view(static_cast<const char*>(given), size), reader);
+  if (reinterpret_cast<std::uintptr_t>(given) % alignment == 0) return bytes;
+  return std::make_shared<PackageBytes>(std::string(bytes->all()));
 }
 
-std::shared_ptr<const PackageBytes> bytes_of(const char* path) {
+std::shared_ptr<const PackageBytes> bytes_of(const char* function, const char* path) {
+  const auto refuse_file = [&](const auto&... why) {
+    refuse(WEFT_BAD_PACKAGE, "[", function, "] ", path, " ", why...);
+  };
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path, "rbe"), std::fclose);
-  const auto refuse_errno = [&] { refuse_file(path, concat_text("can't be read: ", std::strerror(errno)).c_str()); };
+  const auto refuse_errno = [&] { refuse_file("can't be read: ", std::strerror(errno)); };
   if (!file) refuse_errno();
   struct stat found {};
   if (fstat(fileno(file.get()), &found) != 0) refuse_errno();
-  if (!S_ISREG(found.st_mode)) refuse_file(path, "is no file");
+  if (!S_ISREG(found.st_mode)) refuse_file("is no file");
   const auto size = static_cast<std::size_t>(found.st_size);
   if (size == 0) return std::make_shared<PackageBytes>(std::string());
   void* const data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fileno(file.get()), 0);
@@ -50,28 +65,39 @@ std::shared_ptr<const runtime::Preparable> read_linked_step(const std::string& n
   return nullptr;
 }
 
-weft_package* open(const char* function, std::string name, const char* path,
-                   std::shared_ptr<const PackageBytes> bytes) {
+weft_package* open(const char* function, std::string name, const char* path, std::shared_ptr<const PackageBytes> bytes,
+                   bool is_loaded = true) {
   auto state = std::make_shared<PackageState>();
   state->name = std::move(name);
   state->bytes = std::move(bytes);
   try {
-    state->file = runtime::read_package(state->bytes->all(), read_linked_step);
+    state->is_loaded = is_loaded;
+    state->file = runtime::parse_package(state->bytes->all(), read_linked_step);
+    if (is_loaded) prepare(state->file);
   } catch (const runtime::PackageRefusal& refusal) {
     refuse(WEFT_BAD_PACKAGE, "[", function, "] ", path, " ", refusal.why);
   }
   if (state->file.weights.empty()) state->bytes = nullptr;
+  auto weights = std::make_shared<Weights>();
+  for (const runtime::PackageWeight& weight : state->file.weights) {
+    weights->at.push_back(weight.bytes.data());
+    state->weight_infos.add(weight.name.c_str(), weight.dtype, {weight.sizes.begin(), weight.sizes.end()}, nullptr,
+                            false);
+  }
+  weights->replaced.resize(weights->at.size());
+  state->weights.store(std::move(weights));
   state->text = to_text(state->file);
   state->origin = origin_text(state->file);
   for (const runtime::PackageEntry& entry : state->file.entries) state->names.push_back(entry.name.c_str());
   return packages.get().open(std::move(state));
 }
 
+}  // namespace
+
 // ---- what a call needs to know
 
-// Of a plan's output the sizes are expressions: what they may be is not asked.
-void describe(TensorInfos& to, const char* name, DType dtype, const std::vector<Dim>& sizes,
-              const std::vector<runtime::PackageSymbol>* symbols, bool is_written) {
+void TensorInfos::add(const char* name, DType dtype, const std::vector<Dim>& sizes,
+                      const std::vector<runtime::PackageSymbol>* symbols, bool is_written) {
   const std::size_t rank = sizes.size();
   auto numbers = std::make_unique<std::int64_t[]>(3 * rank);
   std::int64_t *const size = numbers.get(), *const least = size + rank, *const most = least + rank;
@@ -85,15 +111,17 @@ void describe(TensorInfos& to, const char* name, DType dtype, const std::vector<
     size[axis] = WEFT_VARIES, least[axis] = range.lower, most[axis] = range.upper;
   }
   const dlpack::DataType type = dlpack_type(dtype);
-  to.infos.push_back({name,
-                      {static_cast<std::uint8_t>(type.code), type.bits, type.lanes},
-                      static_cast<std::int32_t>(rank),
-                      size,
-                      least,
-                      most,
-                      is_written});
-  to.sizes.push_back(std::move(numbers));
+  infos.push_back({name,
+                   {static_cast<std::uint8_t>(type.code), type.bits, type.lanes},
+                   static_cast<std::int32_t>(rank),
+                   size,
+                   least,
+                   most,
+                   is_written});
+  this->sizes.push_back(std::move(numbers));
 }
+
+namespace {
 
 // Why the kind can't be run from C; empty where it can.
 std::string refusal_of(const PackageSpecialization& held) {
@@ -144,7 +172,7 @@ Kind kind_of(const PackageSpecialization& held) {
     if (!is_tensor || !leaf.defined) continue;
     kind.tensor_of[i] = kind.passed.size();
     kind.passed.push_back(i);
-    describe(kind.arguments, leaf.name.c_str(), leaf.dtype, leaf.sizes, &held.symbols, kind.is_written[i]);
+    kind.arguments.add(leaf.name.c_str(), leaf.dtype, leaf.sizes, &held.symbols, kind.is_written[i]);
   }
   std::size_t next = 0;
   for (const PackageLeaf& leaf : held.result) {
@@ -154,11 +182,11 @@ Kind kind_of(const PackageSpecialization& held) {
     if (source.kind == Source::undefined || (is_argument && !held.arguments[source.index].defined)) continue;
     kind.given.push_back(source);
     if (is_argument)
-      describe(kind.results, leaf.name.c_str(), held.arguments[source.index].dtype, held.arguments[source.index].sizes,
-               &held.symbols, false);
+      kind.results.add(leaf.name.c_str(), held.arguments[source.index].dtype, held.arguments[source.index].sizes,
+                       &held.symbols, false);
     else
-      describe(kind.results, leaf.name.c_str(), held.outputs[source.index].dtype, held.outputs[source.index].sizes,
-               nullptr, false);
+      kind.results.add(leaf.name.c_str(), held.outputs[source.index].dtype, held.outputs[source.index].sizes, nullptr,
+                       false);
   }
   kind.result_of.assign(held.outputs.size(), Kind::none);
   for (std::size_t i = kind.given.size(); i-- > 0;)
@@ -174,6 +202,9 @@ Kind kind_of(const PackageSpecialization& held) {
 }
 
 weft_function* function_of(const std::shared_ptr<const PackageState>& package, const char* name) {
+  if (!package->is_loaded)
+    refuse(WEFT_UNSUPPORTED, "[weft_package_function] ", package->name,
+           " was opened to look at, and its code is not loaded: weft_package_open loads it");
   const auto& entries = package->file.entries;
   const auto entry = std::ranges::find(entries, name, &runtime::PackageEntry::name);
   if (entry == entries.end()) {
@@ -219,7 +250,29 @@ weft_status weft_package_open(const char* path, weft_package** package) {
     *require("weft_package_open", "package", package) = nullptr;
     require("weft_package_open", "path", path);
     const std::string_view whole = path;
-    *package = open("weft_package_open", std::string(whole.substr(whole.rfind('/') + 1)), path, bytes_of(path));
+    *package = open("weft_package_open", std::string(whole.substr(whole.rfind('/') + 1)), path,
+                    bytes_of("weft_package_open", path));
+  });
+}
+
+weft_status weft_package_inspect(const char* path, weft_package** package) {
+  return guarded([&] {
+    *require("weft_package_inspect", "package", package) = nullptr;
+    require("weft_package_inspect", "path", path);
+    const std::string_view whole = path;
+    *package = open("weft_package_inspect", std::string(whole.substr(whole.rfind('/') + 1)), path,
+                    bytes_of("weft_package_inspect", path), false);
+  });
+}
+
+weft_status weft_package_open_with(const char* path, const weft_reader* reader, weft_package** package) {
+  return guarded([&] {
+    *require("weft_package_open_with", "package", package) = nullptr;
+    require("weft_package_open_with", "path", path);
+    require("weft_package_open_with", "reader", reader);
+    const std::string_view whole = path;
+    *package =
+        open("weft_package_open_with", std::string(whole.substr(whole.rfind('/') + 1)), path, bytes_of(path, *reader));
   });
 }
 

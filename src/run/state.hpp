@@ -1,27 +1,53 @@
 // What the handles of the C interface stand for: a package, and a function of one with what its calls need to know.
 #pragma once
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/storage.hpp"
 #include "run/handle.hpp"
 #include "runtime/package_file.hpp"
 
 namespace weft::run {
 
-// The bytes of a package: mapped, so that only what is used is read, or a copy of the caller's.
+// The bytes of a package: mapped, so that only what is used is read, a copy of the caller's, or what its reader gave.
 class PackageBytes {
  public:
-  explicit PackageBytes(std::string copy) : copy_(std::move(copy)) {}
-  explicit PackageBytes(std::string_view mapped) : mapped_(mapped) {}
+  explicit PackageBytes(std::string copy) : copy_(std::move(copy)), all_(copy_) {}
+  explicit PackageBytes(std::string_view mapped) : all_(mapped), is_mapped_(true) {}
+  PackageBytes(std::string_view given, const weft_reader& reader) : all_(given), reader_(reader) {}
   PackageBytes(const PackageBytes&) = delete;
   ~PackageBytes();
-  std::string_view all() const { return mapped_.empty() ? std::string_view(copy_) : mapped_; }
+  std::string_view all() const { return all_; }
 
  private:
   std::string copy_;
-  std::string_view mapped_;
+  std::string_view all_;
+  bool is_mapped_ = false;
+  weft_reader reader_ = {};  // that gives them back
+};
+
+struct Release {
+  void operator()(Storage* storage) const { release(storage); }
+};
+using Owned = std::unique_ptr<Storage, Release>;
+
+// The values that the weights have now.
+struct Weights {
+  std::vector<const void*> at;                     // by number: in row-major order
+  std::vector<std::shared_ptr<Storage>> replaced;  // by number; null: in the file
+};
+
+// Tensors as C sees them.
+struct TensorInfos {
+  std::vector<weft_tensor_info> infos;
+  std::vector<std::unique_ptr<std::int64_t[]>> sizes;  // of each: its sizes, least and most
+  // Of a plan's output the sizes are expressions: what they may be is not asked.
+  void add(const char* name, DType dtype, const std::vector<Dim>& sizes,
+           const std::vector<runtime::PackageSymbol>* symbols, bool is_written);
 };
 
 struct PackageState {
@@ -30,12 +56,10 @@ struct PackageState {
   runtime::PackageFile file;
   std::string text, origin;
   std::vector<const char*> names;
-};
-
-// Tensors as C sees them.
-struct TensorInfos {
-  std::vector<weft_tensor_info> infos;
-  std::vector<std::unique_ptr<std::int64_t[]>> sizes;  // of each: its sizes, least and most
+  bool is_loaded = true;  // false: to look at
+  TensorInfos weight_infos;
+  mutable std::mutex updating;
+  mutable std::atomic<std::shared_ptr<const Weights>> weights;  // a call takes it once
 };
 
 // One kind of arguments.

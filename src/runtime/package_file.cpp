@@ -300,18 +300,22 @@ std::string text_of(const std::set<InstructionSet>& all) {
   for (auto each = all.begin(); each != all.end(); ++each) {
     text += concat_text(text.empty() ? "" : ", ", name(*each));
     const auto next = std::next(each);
-    if (next == all.end() || next->architecture != each->architecture) text += concat_text(" of ", name(each->architecture));
+    if (next == all.end() || next->architecture != each->architecture)
+      text += concat_text(" of ", name(each->architecture));
   }
   return text;
+}
+
+std::string isas_of(const PackageFile& package) {
+  std::set<InstructionSet> all;
+  for (const PackageEntry& entry : package.entries)
+    for (const PackageSpecialization& each : entry.specializations) all.insert(isa_of(each));
+  return text_of(all);
 }
 
 // Keeps of each kind of arguments what is for the largest instruction set that this machine has.
 void choose_isas(PackageFile& package) {
   const InstructionSet here = host_isa();
-  std::set<InstructionSet> all;
-  for (const PackageEntry& entry : package.entries)
-    for (const PackageSpecialization& each : entry.specializations) all.insert(isa_of(each));
-  package.isa = text_of(all);
   for (PackageEntry& entry : package.entries) {
     std::map<std::string, std::size_t> best;  // by guards: its number
     for (std::size_t i = 0; i < entry.specializations.size(); ++i) {
@@ -464,7 +468,7 @@ PackageFile parse_package(std::string_view bytes, const StepReader& read_step) {
     const bool has_weights = sections.back().kind == Section::Kind::weights;
     require(has_weights == !package.weights.empty());
     if (has_weights) place(package.weights, part(sections.back()));
-    choose_isas(package);
+    package.isa = isas_of(package);
     return package;
   } catch (const Malformed&) {
     refuse("is damaged");
@@ -484,6 +488,7 @@ std::string damaged_weight(const PackageFile& package) {
 }
 
 void prepare(PackageFile& package) {
+  choose_isas(package);
   try {
     std::vector<std::shared_ptr<Library>> libraries(package.libraries.size());
     for (PackageEntry& entry : package.entries)
@@ -571,8 +576,10 @@ std::string origin_text(const PackageFile& package) {
 
 std::string to_text(const PackageFile& package) {
   std::string text;
-  for (const PackageEntry& entry : package.entries)
+  for (const PackageEntry& entry : package.entries) {
+    std::set<std::string> told;
     for (const PackageSpecialization& each : entry.specializations) {
+      if (!told.insert(guards_text(each)).second) continue;
       text += entry.name + "\n";
       for (const PackageLeaf& leaf : each.arguments) text += "  " + leaf.name + ": " + leaf_text(leaf) + "\n";
       for (const std::uint32_t input : each.inputs) {
@@ -605,6 +612,7 @@ std::string to_text(const PackageFile& package) {
       for (const PackageState& state : each.states) text += "  writes " + each.arguments[state.leaf].name + "\n";
       for (const PackageNumbers& numbers : each.numbers) text += "  writes " + each.arguments[numbers.leaf].name + "\n";
     }
+  }
   return text;
 }
 

@@ -165,11 +165,12 @@ std::string write_package(const PackageFile& package, std::string& refusal);
 struct PackageRefusal {
   std::string why;
 };
-// Reads all of it and holds it against itself: nothing is loaded, no plan is ready to run. Of specializations with the
-// same guards that is kept whose instruction set is the largest that this machine has. The weights are looked at
-// in `bytes`, as long as somebody uses them, and not held against their digests. Throws PackageRefusal.
+// Reads all of it and holds it against itself: nothing is loaded, no plan is ready to run, and it may be for another
+// machine. The weights are looked at in `bytes`, as long as somebody uses them, and not held against their digests.
+// Throws PackageRefusal.
 PackageFile parse_package(std::string_view bytes, const StepReader& read_step);
-// Plans that were read are given their kernels and prepared. Throws PackageRefusal.
+// Of specializations with the same guards that is kept whose instruction set is the largest that this machine has;
+// their plans are given their kernels and prepared. Throws PackageRefusal, also where this machine has none of them.
 void prepare(PackageFile& package);
 // Both. Damage is found by the digest. What was forged, with a digest that is
 // right, is refused here or where a call's sizes would make a step leave its memory; machine code and what it says that
@@ -196,7 +197,8 @@ std::string mismatch(const PackageSpecialization& held, const std::vector<GivenL
 
 // Of one that was read: its format, the version that wrote it, and what its kernels are for.
 std::string origin_text(const PackageFile& package);
-// The functions, what each is guarded by and what it gives, for people.
+// The functions, what each is guarded by and what it gives, for people. One that is there for several instruction sets
+// is named once.
 std::string to_text(const PackageFile& package);
 
 }  // namespace weft::runtime

@@ -253,10 +253,16 @@ TEST_CASE("a package for several instruction sets runs with the largest one that
   writer.add({"f", {.isa = isas}}, compiled, x);
   writer.add({"f", {.isa = isas}}, compiled, x);  // which it has
   writer.write(file);
-  const runtime::PackageFile parsed = runtime::parse_package(read(file), runtime::read_step);
+  runtime::PackageFile parsed = runtime::parse_package(read(file), runtime::read_step);
   CHECK(parsed.libraries.size() == isas.size());
-  REQUIRE(parsed.entries.at(0).specializations.size() == 1);
+  CHECK(parsed.entries.at(0).specializations.size() == isas.size());
+  runtime::prepare(parsed);
+  REQUIRE(parsed.entries[0].specializations.size() == 1);
   CHECK(parsed.entries[0].specializations[0].isa == widest);
+  // A kind of arguments is told of once.
+  const std::string text = describe_package(file);
+  CHECK(has(text, " for baseline" + std::string(widest == "baseline" ? "" : ", " + widest) + " of x86-64\nf\n"));
+  CHECK(text.ends_with("\n" + load_package(file).describe()));
   const auto loaded = [&] { return load_package(file).function<Tensor(const Tensor&)>("f"); };
   CHECK(bits_of(loaded()(x)) == bits_of(compile(f)(x)));
   options().isa = "baseline";

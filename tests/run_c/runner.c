@@ -1,5 +1,5 @@
-/* runner PACKAGE VALUES: runs what writer.cpp has written through weft_run.h, compares every byte, and calls with what
-   does not fit. */
+/* runner PACKAGE VALUES HELD SECRET: runs what writer.cpp has written through weft_run.h, compares every byte, and calls with what
+   does not fit. HELD holds its weights; SECRET is the same file, of whose bytes each is one more. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -210,6 +210,23 @@ static void misuse(const char* path) {
   CHECK(weft_package_close(NULL) == WEFT_OK && weft_function_close(NULL) == WEFT_OK);
 }
 
+/* One that is to be looked at says what it holds, and runs nothing. */
+static void inspect(const char* path) {
+  weft_package* looked_at;
+  weft_function* none;
+  const char *text, *loaded;
+  size_t count;
+  const char* const* names;
+  CHECK(weft_package_inspect(path, &looked_at) == WEFT_OK);
+  CHECK(weft_package_text(looked_at, &text) == WEFT_OK && weft_package_text(package, &loaded) == WEFT_OK);
+  CHECK(strcmp(text, loaded) == 0);
+  CHECK(weft_package_names(looked_at, &count, &names) == WEFT_OK && count == 2);
+  CHECK_REFUSED(weft_package_function(looked_at, "forward", &none), WEFT_UNSUPPORTED,
+                "[weft_package_function] mlp.weft was opened to look at");
+  CHECK(none == NULL && weft_package_close(looked_at) == WEFT_OK);
+  CHECK_REFUSED(weft_package_inspect("/nowhere", &looked_at), WEFT_BAD_PACKAGE, "[weft_package_inspect] /nowhere can't");
+}
+
 static void open_from_bytes(const char* path) {
   static char bytes[1 << 20];
   FILE* file = fopen(path, "rb");
@@ -228,9 +245,152 @@ static void open_from_bytes(const char* path) {
                 "from memory was cut off or damaged");
 }
 
+/* ---- a package that holds its weights */
+
+static int reads, releases;
+static int32_t read_secret(void* context, const char* path, const void** bytes, size_t* size) {
+  FILE* file = fopen(path, "rb");
+  /* Odd context: at an odd address, from which nothing can be used as it lies. */
+  unsigned char* all = malloc(1 << 20);
+  const size_t shift = (size_t)(*(int*)context & 1);
+  ++reads;
+  if (!file) return free(all), 17;
+  *size = fread(all + shift, 1, (1 << 20) - 1, file);
+  fclose(file);
+  for (size_t i = 0; i < *size; ++i) --all[shift + i];
+  *bytes = all + shift;
+  return 0;
+}
+static void release_secret(void* context, const void* bytes, size_t size) {
+  CHECK(size > 0);
+  ++releases;
+  free((char*)bytes - (*(int*)context & 1));
+}
+
+/* What forward of HELD gives for x. */
+static void call_held(const weft_function* function, float* y) {
+  int64_t shape[2] = {rows, columns};
+  const weft_tensor x = tensor(values.x, 2, shape);
+  const weft_tensor* arguments[1] = {&x};
+  weft_managed_tensor* result;
+  CHECK(weft_function_call(function, WEFT_ANY_KIND, arguments, 1, &result, 1) == WEFT_OK);
+  memcpy(y, result->dl_tensor.data, sizeof values.y);
+  result->deleter(result);
+}
+
+static weft_package* held;
+static weft_function* held_forward;
+static float before[rows * classes], replaced[rows * classes];
+static int more_calls = 1;
+/* Both weights are replaced at once: no call sees one of them alone. */
+static void* call_while_replaced(void* unused) {
+  float y[rows * classes];
+  while (__atomic_load_n(&more_calls, __ATOMIC_RELAXED)) {
+    call_held(held_forward, y);
+    CHECK(memcmp(y, before, sizeof y) == 0 || memcmp(y, replaced, sizeof y) == 0);
+  }
+  return unused;
+}
+
+static void replace_weights(const char* path, const char* secret) {
+  size_t count;
+  const weft_tensor_info* infos;
+  float bias[classes] = {1, 2, 3}, weight[16][3], scattered[2 * classes] = {9, 0, 8, 0, 7, 0}, y[rows * classes];
+  int64_t bias_shape[1] = {classes}, two[1] = {2}, matrix[2] = {3, 16}, columns_first[2] = {1, 3}, twice[1] = {2};
+  weft_tensor new_bias = tensor(bias, 1, bias_shape), new_weight = tensor(weight, 2, matrix), other;
+  const weft_tensor* both[2] = {&new_bias, &new_weight};
+  const char *names[2] = {"out.bias", "out.weight"}, *unknown = "out.beis";
+  CHECK(weft_package_open(path, &held) == WEFT_OK);
+  CHECK(weft_package_function(held, "forward", &held_forward) == WEFT_OK);
+  CHECK(weft_package_weights(held, &count, &infos) == WEFT_OK && count == parameters);
+  for (size_t i = 0; i < count; ++i) {
+    if (strcmp(infos[i].name, "out.weight") != 0) continue;
+    CHECK(infos[i].rank == 2 && infos[i].sizes[0] == 3 && infos[i].sizes[1] == 16 && infos[i].dtype.bits == 32);
+  }
+  call_held(held_forward, before);
+  /* Kernels of known sizes add in another order. */
+  for (int i = 0; i < rows * classes; ++i) CHECK(before[i] - values.y[i] < 1e-6f && values.y[i] - before[i] < 1e-6f);
+
+  /* Elements of the transposed matrix, and every second one. */
+  for (int i = 0; i < 16; ++i)
+    for (int j = 0; j < 3; ++j) weight[i][j] = (float)(i - 8 * j) / 16;
+  new_weight.strides = columns_first;
+  columns_first[0] = 1, columns_first[1] = 3;
+  new_bias.data = scattered, new_bias.strides = twice;
+  CHECK(weft_package_update_constants(held, names, both, 2) == WEFT_OK);
+  memset(scattered, 0, sizeof scattered); /* they were copied */
+  call_held(held_forward, replaced);
+  CHECK(memcmp(before, replaced, sizeof before) != 0);
+  /* The same values in order give the same. */
+  float plain[3][16], nine[classes] = {9, 8, 7};
+  for (int i = 0; i < 16; ++i)
+    for (int j = 0; j < 3; ++j) plain[j][i] = weight[i][j];
+  new_weight = tensor(plain, 2, matrix), new_bias = tensor(nine, 1, bias_shape);
+  CHECK(weft_package_update_constants(held, names, both, 2) == WEFT_OK);
+  call_held(held_forward, y);
+  CHECK(memcmp(y, replaced, sizeof y) == 0);
+
+  /* All or none. */
+  const char* wrong[2] = {"out.bias", unknown};
+  new_bias.data = bias;
+  CHECK_REFUSED(weft_package_update_constants(held, wrong, both, 2), WEFT_MISMATCH,
+                "[weft_package_update_constants] held.weft holds no weight \"out.beis\"");
+  other = new_bias, other.shape = two, both[1] = &other, wrong[1] = "in.bias";
+  CHECK_REFUSED(weft_package_update_constants(held, wrong, both, 2), WEFT_MISMATCH,
+                "in.bias is f32[2], held.weft holds f32[16]");
+  other.dtype.bits = 64;
+  CHECK_REFUSED(weft_package_update_constants(held, wrong, both, 2), WEFT_MISMATCH, "in.bias is f64[2]");
+  other.data = NULL;
+  CHECK_REFUSED(weft_package_update_constants(held, wrong, both, 2), WEFT_BAD_CALL, "in.bias has no memory");
+  both[1] = NULL;
+  CHECK_REFUSED(weft_package_update_constants(held, wrong, both, 2), WEFT_BAD_CALL, "in.bias is a null pointer");
+  wrong[1] = NULL;
+  CHECK_REFUSED(weft_package_update_constants(held, wrong, both, 2), WEFT_BAD_CALL, "a name is a null pointer");
+  CHECK_REFUSED(weft_package_update_constants(held, NULL, both, 2), WEFT_BAD_CALL, "names is a null pointer");
+  CHECK(weft_package_update_constants(held, NULL, NULL, 0) == WEFT_OK);
+  call_held(held_forward, y);
+  CHECK(memcmp(y, replaced, sizeof y) == 0);
+
+  /* Beside calls of other threads, between those of the file and these. */
+  weft_tensor old_bias = tensor(values.after[3], 1, bias_shape), old_weight = tensor(values.after[2], 2, matrix);
+  const weft_tensor *old[2] = {&old_bias, &old_weight}, *now[2] = {&new_bias, &new_weight};
+  new_bias.data = nine;
+  memcpy(values.after[3], values.parameter[3], sizes[3] * sizeof(float));
+  memcpy(values.after[2], values.parameter[2], sizes[2] * sizeof(float));
+  pthread_t threads[3];
+  for (int i = 0; i < 3; ++i) CHECK(pthread_create(&threads[i], NULL, call_while_replaced, NULL) == 0);
+  for (int i = 0; i < 300; ++i)
+    CHECK(weft_package_update_constants(held, names, i % 2 ? old : now, 2) == WEFT_OK);
+  __atomic_store_n(&more_calls, 0, __ATOMIC_RELAXED);
+  for (int i = 0; i < 3; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
+  call_held(held_forward, y);
+  CHECK(memcmp(y, before, sizeof y) == 0);
+  CHECK(weft_function_close(held_forward) == WEFT_OK && weft_package_close(held) == WEFT_OK);
+
+  /* A file that only the program's own reader can read. */
+  for (int shift = 0; shift < 2; ++shift) {
+    const weft_reader reader = {&shift, read_secret, release_secret};
+    weft_package* none;
+    reads = releases = 0;
+    CHECK(weft_package_open_with(secret, &reader, &held) == WEFT_OK && reads == 1);
+    CHECK(releases == shift); /* what does not lie as it should is copied */
+    CHECK(weft_package_function(held, "forward", &held_forward) == WEFT_OK);
+    CHECK(weft_package_close(held) == WEFT_OK && releases == shift);
+    call_held(held_forward, y);
+    CHECK(memcmp(y, before, sizeof y) == 0);
+    CHECK(weft_function_close(held_forward) == WEFT_OK && releases == 1);
+    CHECK_REFUSED(weft_package_open_with("/nowhere", &reader, &none), WEFT_BAD_PACKAGE,
+                  "[weft_package_open_with] /nowhere can't be read: its reader gave 17");
+    CHECK(none == NULL && releases == 1);
+    CHECK_REFUSED(weft_package_open_with(path, &reader, &none), WEFT_BAD_PACKAGE, "is no package of Weft");
+    CHECK(releases == 2);
+    CHECK_REFUSED(weft_package_open_with(path, NULL, &none), WEFT_BAD_CALL, "reader is a null pointer");
+  }
+}
+
 int main(int count, char** arguments) {
   pthread_t threads[4];
-  CHECK(count == 3);
+  CHECK(count == 5);
   CHECK(weft_run_abi() == WEFT_RUN_ABI && weft_run_message()[0] == '\0');
   read_values(arguments[2]);
   CHECK(weft_package_open(arguments[1], &package) == WEFT_OK);
@@ -243,8 +403,11 @@ int main(int count, char** arguments) {
   CHECK(pthread_create(threads, NULL, has_no_message, NULL) == 0 && pthread_join(threads[0], NULL) == 0);
   for (int i = 0; i < 4; ++i) CHECK(pthread_create(&threads[i], NULL, run_many, NULL) == 0);
   for (int i = 0; i < 4; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
+  inspect(arguments[1]);
   open_from_bytes(arguments[1]);
   train();
+  read_values(arguments[2]);
+  replace_weights(arguments[3], arguments[4]);
   CHECK(weft_function_close(forward) == WEFT_OK && weft_function_close(step) == WEFT_OK);
   CHECK(weft_package_close(package) == WEFT_OK);
   return 0;

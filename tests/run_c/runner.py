@@ -1,4 +1,4 @@
-"""runner LIBRARY PACKAGE VALUES: the MLP of writer.cpp from Python, by ctypes and nothing else."""
+"""runner LIBRARY PACKAGE VALUES HELD SECRET: the MLP of writer.cpp from Python, by ctypes and nothing else."""
 import ctypes as c
 import struct
 import sys
@@ -30,7 +30,7 @@ class TensorInfo(c.Structure):
                 ("least", c.POINTER(c.c_int64)), ("most", c.POINTER(c.c_int64)), ("is_written", c.c_int32)]
 
 
-library, package_path, values_path = sys.argv[1:]
+library, package_path, values_path, _, secret_path = sys.argv[1:]
 weft = c.CDLL(library)
 weft.weft_run_message.restype = c.c_char_p
 assert weft.weft_run_abi() == 1
@@ -83,3 +83,56 @@ assert weft.weft_run_message() == (b"[forward of mlp.weft] argument 1: size of d
 ok(weft.weft_function_close(forward))
 ok(weft.weft_package_close(package))
 assert weft.weft_function_close(forward) == 1
+
+# A package that holds its weights, in a file of which only this program's own reader makes one; and other weights in it.
+Read = c.CFUNCTYPE(c.c_int32, c.c_void_p, c.c_char_p, c.POINTER(c.c_void_p), c.POINTER(c.c_size_t))
+Release = c.CFUNCTYPE(None, c.c_void_p, c.c_void_p, c.c_size_t)
+
+
+class Reader(c.Structure):
+    _fields_ = [("context", c.c_void_p), ("read", Read), ("release", Release)]
+
+
+given = []
+
+
+@Read
+def read(_context, path, data, size):
+    plain = bytes((byte - 1) % 256 for byte in open(path, "rb").read())
+    given.append(c.create_string_buffer(plain, len(plain)))
+    data[0], size[0] = c.addressof(given[-1]), len(plain)
+    return 0
+
+
+@Release
+def release(_context, _data, _size):
+    given.clear()
+
+
+held = c.c_void_p()
+reader = Reader(None, read, release)
+ok(weft.weft_package_open_with(secret_path.encode(), c.byref(reader), c.byref(held)))
+ok(weft.weft_package_function(held, b"forward", c.byref(forward)))
+ok(weft.weft_package_weights(held, c.byref(count), c.byref(infos)))
+assert sorted(info.name for info in infos[:count.value]) == [b"in.bias", b"in.weight", b"out.bias", b"out.weight"]
+tensors[-1].shape[1] = 8
+arguments = (c.POINTER(Tensor) * 1)(c.pointer(tensors[-1]))
+tensors = tensors[-1:]
+ok(call())
+pairs = zip(*(struct.unpack("12f", bits) for bits in
+              (c.string_at(result.contents.dl_tensor.data, 48), values[offset:offset + 48])))
+assert all(abs(a - b) < 1e-6 for a, b in pairs)
+result.contents.deleter(result)
+bias, shape = (c.c_float * 3)(0, 0, 1000), (c.c_int64 * 1)(3)
+new = Tensor(c.cast(bias, c.c_void_p), Device(1, 0), 1, DataType(2, 32, 1), shape, None, 0)
+names, news = (c.c_char_p * 1)(b"out.bias"), (c.POINTER(Tensor) * 1)(c.pointer(new))
+ok(weft.weft_package_update_constants(held, names, news, c.c_size_t(1)))
+ok(call())
+assert struct.unpack("12f", c.string_at(result.contents.dl_tensor.data, 48)) == (0, 0, 1) * 4
+result.contents.deleter(result)
+shape[0] = 2
+assert weft.weft_package_update_constants(held, names, news, c.c_size_t(1)) == 5
+assert weft.weft_run_message().endswith(b"out.bias is f32[2], held.weft.secret holds f32[3]")
+ok(weft.weft_package_close(held))
+ok(weft.weft_function_close(forward))
+assert not given

@@ -87,7 +87,9 @@ Options options_of(int count, char** arguments) {
 
 class Opened {
  public:
-  explicit Opened(const std::string& path) { need(weft_package_open(path.c_str(), &package)); }
+  explicit Opened(const std::string& path, decltype(weft_package_open)* open = weft_package_open) {
+    need(open(path.c_str(), &package));
+  }
   Opened(const Opened&) = delete;
   ~Opened() { weft_package_close(package); }
   weft_package* package = nullptr;
@@ -367,7 +369,7 @@ void benchmark(const Options& options) {
 }
 
 void describe(const Options& options) {
-  const Opened opened(options.words[1]);
+  const Opened opened(options.words[1], weft_package_inspect);
   const char *origin = nullptr, *text = nullptr;
   need(weft_package_origin(opened.package, &origin));
   need(weft_package_text(opened.package, &text));
