@@ -1,6 +1,7 @@
 #include "optim/steps.hpp"
 
 #include "base/fail.hpp"
+#include "record/dry_run.hpp"
 #include "record/evaluate.hpp"
 #include "record/indexing.hpp"
 #include "record/row_gradients.hpp"
@@ -14,7 +15,7 @@ void NewValues::set(Tensor& place, Tensor value) {
   values_.push_back(place);
 }
 void compute(std::span<const Tensor> values, Loc loc) {
-  if (!recorder().trace()) evaluate(values, loc);
+  if (!recorder().trace() && !is_dry_run) evaluate(values, loc);
 }
 
 // ---- counts of steps -----------------------------------------------------------------------------------------------

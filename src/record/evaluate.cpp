@@ -11,6 +11,7 @@
 #include "base/lazy.hpp"
 #include "base/per_thread.hpp"
 #include "record/computed_call.hpp"
+#include "record/dry_run.hpp"
 #include "record/host_call.hpp"
 #include "record/loops.hpp"
 #include "record/record.hpp"
@@ -98,6 +99,10 @@ std::optional<std::vector<Node*>> collect(std::span<const Tensor> roots, const E
       fail(operation, loc, "the value of a tensor (", made_at(*node),
            ") of one example is not known inside vmap, and examples would decide in different ways: choose with "
            "where(condition, a, b), or return the tensor and read it after vmap");
+    if (is_unknown(*node))
+      fail(operation, loc, "the value of a tensor (", made_at(*node),
+           ") is not known: it was specified by tensor_spec, or is a result of a function that precompile does not "
+           "run; leave out of what is precompiled what reads values");
     if (is_loop_id(node->trace))
       fail(operation, loc, "the value of a tensor (", made_at(*node),
            ") of the body of a loop or a checkpointed function is not known while it is recorded: choose with "
@@ -298,12 +303,13 @@ const ComputedCallee* computed_callee(const Node& node) {
   return callee && callee->derivative == refuse_body ? static_cast<const ComputedCallee*>(callee) : nullptr;
 }
 
+// Of a dry run the results have no memory, and neither has the call.
 Tensor make_computed_call(std::shared_ptr<const ComputedCallee> callee, std::span<const Tensor> operands,
                           std::span<const Tensor> results, Loc loc) {
   std::vector<Value> values;
   std::vector<Type> types;
   for (const Tensor& result : results) {
-    values.push_back(made_plain(value_of(result)));
+    if (storage_of(result)) values.push_back(made_plain(value_of(result)));
     types.push_back(type_of(result));
   }
   Tensor call = Builder(loc, 0, 0).make(Op::call, operands, callee->called, types[0]);
@@ -313,14 +319,14 @@ Tensor make_computed_call(std::shared_ptr<const ComputedCallee> callee, std::spa
   storages.reserve(values.size());
   for (std::size_t i = 1; i < values.size(); ++i) storages.push_back(std::exchange(values[i].storage, nullptr));
   node->more->callee = std::move(callee);
-  set_computed(node, std::move(values[0]));
+  if (!values.empty()) set_computed(node, std::move(values[0]));
   keep_operands(call);
   return call;
 }
 
 Tensor computed_alias(const Tensor& value, Loc loc) {
   Tensor alias = Builder(loc, 0, 0).make(Op::variable, {value});
-  set_computed(alias.node(), value_of(value));
+  if (storage_of(value)) set_computed(alias.node(), value_of(value));
   keep_operands(alias);
   return alias;
 }
@@ -333,6 +339,9 @@ Tensor make_data(Storage* storage, Type type, Loc loc) try {
   if (storage) release(storage);
   throw;
 }
+
+Tensor unknown_value(const Type& type, Loc loc) { return make_computed(type, loc); }
+bool is_unknown(const Node& node) { return node.op == Op::data || computed_callee(node); }
 
 Storage* storage_of(const Tensor& value) {
   const Node* node = value.node();

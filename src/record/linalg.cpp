@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "record/composite.hpp"
+#include "record/dry_run.hpp"
 #include "record/linear_algebra.hpp"
 #include "record/ones.hpp"
 #include "weft/linalg.hpp"
@@ -115,7 +116,7 @@ void require_all(const Tensor& fine, const char* name, const char* what, const T
   if (fine.element_count().same(Dim(0))) return;
   const std::string message = error_text(name, loc, concat_text(what, ": ", to_string(type_of(of))));
   const Tensor token = record(Op::check, {all(fine)}, Message{{intern_text(message)}}, {}, loc);
-  if (!recorder().trace()) token.eval(loc);
+  if (!recorder().trace() && !is_dry_run) token.eval(loc);
 }
 
 void require_pivots(const char* name, const Tensor& factors, const Tensor& pivots, Loc loc) {

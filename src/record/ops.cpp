@@ -5,6 +5,7 @@
 #include "base/fail.hpp"
 #include "base/number_checks.hpp"
 #include "record/composite.hpp"
+#include "record/dry_run.hpp"
 #include "record/elementwise.hpp"
 #include "record/expressions.hpp"
 #include "record/indexing.hpp"
@@ -184,7 +185,7 @@ Tensor accumulated_matmul(const Tensor& a, const Tensor& b, Loc loc) { return pr
 void require(const Tensor& condition, const char* operation, Loc loc, const std::string& text) {
   const std::string message = error_text(operation, loc, text);
   Tensor token = record(Op::check, {condition}, Message{{intern_text(message)}}, {}, loc);
-  if (!recorder().trace()) token.eval(loc);
+  if (!recorder().trace() && !is_dry_run) token.eval(loc);
 }
 
 void check_range(const Tensor& index, Dim rows, const char* operation, Loc loc, const Tensor& table) {

@@ -9,6 +9,7 @@
 #include "base/per_thread.hpp"
 #include "record/composite.hpp"
 #include "record/disable.hpp"
+#include "record/dry_run.hpp"
 #include "record/evaluate.hpp"
 
 namespace weft {
@@ -191,7 +192,7 @@ Tensor record_pending(Op op, std::span<const Tensor> given, const Attributes& at
 }
 
 void bound_pending(const Tensor& value, Loc loc) {
-  if (value.node()->pending > pending_limit) evaluate(std::span(&value, 1), loc);
+  if (value.node()->pending > pending_limit && !is_dry_run) evaluate(std::span(&value, 1), loc);
 }
 
 }  // namespace
@@ -207,7 +208,7 @@ static void note_bodies(const Tensor& value, Loc loc) {
   const bool acts = is_effect(*value.node());
   if (Trace* const trace = recorder().trace(); trace && acts && !is_effect(value.node()->op))
     trace->effects.push_back(value);
-  if (acts && !recorder().trace())
+  if (acts && !recorder().trace() && !is_dry_run)
     evaluate(std::span(&value, 1), loc);
   else
     bound_pending(value, loc);

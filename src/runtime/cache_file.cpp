@@ -64,13 +64,17 @@ struct Reader {
   }
 };
 
-// What kernels depend on and their sources do not show, by name; empty where this machine has no such thing.
-nlohmann::json fields_of_process() {
-  std::string compiler, nvrtc_text;
+// What kernels depend on and their sources do not show, by name; empty where this machine has no such thing. The
+// compiler is asked for its version: that starts it, where it has not been asked before.
+std::string compiler_version() {
   try {
-    compiler = host_compiler().version;
+    return host_compiler().version;
   } catch (const CompileError&) {
+    return {};
   }
+}
+nlohmann::json fields_of_process() {
+  std::string nvrtc_text;
   if (runtime::cuda::nvrtc_available()) {
     int major = 0, minor = 0;
     runtime::cuda::nvrtc().nvrtcVersion(&major, &minor);
@@ -79,9 +83,9 @@ nlohmann::json fields_of_process() {
   return {{"version of Weft", version()},
           {"kernel ABI", std::to_string(kernel_abi)},
           {"instruction set", name(host_isa())},
-          {"compiler", compiler},
           {"NVRTC", nvrtc_text}};
 }
+constexpr const char *compiler_field = "compiler", *compiler_file_field = "file of the compiler";
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
@@ -111,7 +115,7 @@ void note_used(const Digest& key) {
   all.used.insert(key);
 }
 
-std::size_t save_cache(const std::string& path, Loc loc) {
+std::string entries_as_bytes(std::size_t& count, Loc loc) {
   std::set<Digest> keys;
   {
     Known& all = known();
@@ -121,7 +125,8 @@ std::size_t save_cache(const std::string& path, Loc loc) {
   const std::shared_ptr<Cache> cache = disk_cache();
   if (cache->path().empty()) fail("save_cache", loc, "there is no cache folder to take kernels from");
   std::string entries;
-  std::size_t count = 0, missing = 0;  // missing: removed from the folder meanwhile
+  std::size_t missing = 0;  // removed from the folder meanwhile
+  count = 0;
   for (const Digest& key : keys) {
     std::optional<CacheEntry> entry = given_entry(key);
     if (!entry) entry = cache->load(key);
@@ -141,39 +146,36 @@ std::size_t save_cache(const std::string& path, Loc loc) {
     fail("save_cache", loc, "nothing that this process has compiled is in the cache folder ", cache->path(),
          " any more");
   std::string bytes(magic);
-  put(bytes, fields_of_process().dump());
+  nlohmann::json fields = fields_of_process();
+  fields[compiler_field] = compiler_version();
+  fields[compiler_file_field] = host_compiler_file();
+  put(bytes, fields.dump());
   bytes += entries;
   const Digest content = digest(bytes);
   put(bytes, content.low);
   put(bytes, content.high);
-  const std::string temporary = concat_text(path, ".", getpid(), ".part");
-  const Descriptor file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  const bool written = file && write_all(file.get(), bytes) && rename(temporary.c_str(), path.c_str()) == 0;
-  if (!written) {
-    const int reason = errno;
-    unlink(temporary.c_str());
-    fail("save_cache", loc, path, " can't be written: ", strerror(reason));
-  }
-  return count;
+  return bytes;
 }
 
-std::size_t load_cache(const std::string& path, Loc loc) {
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  const std::optional<std::string> bytes = file ? read_all(file.get(), largest_file) : std::nullopt;
-  if (!bytes) fail("load_cache", loc, path, " can't be read: ", strerror(errno));
-  const auto refuse = [&](const auto&... why) { fail("load_cache", loc, path, why...); };
-  if (!bytes->starts_with(magic)) refuse(" is no file of save_cache");
+std::size_t load_entries(const std::string& name, std::string_view all, Loc loc) {
+  const auto refuse = [&](const auto&... why) { fail("load_cache", loc, name, why...); };
+  if (!all.starts_with(magic)) refuse(" is no file of save_cache");
   constexpr std::size_t digest_size = 2 * sizeof(std::uint64_t);
-  if (bytes->size() < magic.size() + digest_size) refuse(" is damaged");
-  const std::string_view all(*bytes), body = all.substr(0, all.size() - digest_size);
+  if (all.size() < magic.size() + digest_size) refuse(" is damaged");
+  const std::string_view body = all.substr(0, all.size() - digest_size);
   Reader end{all.substr(body.size())};
   Digest content;
   content.low = end.number();
   content.high = end.number();
   if (digest(body) != content) refuse(" is damaged");
   Reader reader{body.substr(magic.size())};
-  const nlohmann::json made = nlohmann::json::parse(reader.text(), nullptr, false), here = fields_of_process();
+  const nlohmann::json made = nlohmann::json::parse(reader.text(), nullptr, false);
   if (!made.is_object()) refuse(" is damaged");
+  nlohmann::json here = fields_of_process();
+  // The same file is the same compiler: it need not be started.
+  const std::string compiler_file = host_compiler_file();
+  if (compiler_file.empty() || made.value(compiler_file_field, "") != compiler_file)
+    here[compiler_field] = compiler_version();
   for (const auto& [field, value] : here.items()) {
     const std::string was = made.value(field, ""), is = value.get<std::string>();
     if (was.empty() || is.empty() || was == is) continue;  // what one of the two lacks makes nothing
@@ -194,6 +196,27 @@ std::size_t load_cache(const std::string& path, Loc loc) {
   const std::lock_guard lock(known_entries.mutex);
   for (auto& [key, entry] : entries) known_entries.given.insert_or_assign(key, std::move(entry));
   return count;
+}
+
+std::size_t save_cache(const std::string& path, Loc loc) {
+  std::size_t count = 0;
+  const std::string bytes = entries_as_bytes(count, loc);
+  const std::string temporary = concat_text(path, ".", getpid(), ".part");
+  const Descriptor file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  const bool written = file && write_all(file.get(), bytes) && rename(temporary.c_str(), path.c_str()) == 0;
+  if (!written) {
+    const int reason = errno;
+    unlink(temporary.c_str());
+    fail("save_cache", loc, path, " can't be written: ", strerror(reason));
+  }
+  return count;
+}
+
+std::size_t load_cache(const std::string& path, Loc loc) {
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const std::optional<std::string> bytes = file ? read_all(file.get(), largest_file) : std::nullopt;
+  if (!bytes) fail("load_cache", loc, path, " can't be read: ", strerror(errno));
+  return load_entries(path, *bytes, loc);
 }
 
 }  // namespace weft

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/cache.hpp"
+#include "weft/error.hpp"
 
 namespace weft {
 
@@ -12,6 +13,10 @@ namespace weft {
 std::optional<CacheEntry> given_entry(const Digest& key);
 // The keys of these with this high half.
 std::vector<Digest> given_keys_with(std::uint64_t high);
+// The file of the entries that this process has used, and how many they are. Throws Error, of save_cache.
+std::string entries_as_bytes(std::size_t& count, Loc loc);
+// Its entries are found from here on. `name`: of where the bytes are from, for the messages. Throws Error.
+std::size_t load_entries(const std::string& name, std::string_view bytes, Loc loc);
 // The entry was made by this process, or taken.
 void note_used(const Digest& key);
 

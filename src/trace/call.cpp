@@ -9,9 +9,11 @@
 #include "base/fail.hpp"
 #include "base/per_thread.hpp"
 #include "record/computed_call.hpp"
+#include "record/dry_run.hpp"
 #include "record/record.hpp"
 #include "record/taps.hpp"
 #include "trace/background.hpp"
+#include "trace/dry_run.hpp"
 #include "trace/execution.hpp"
 #include "trace/kernel_job.hpp"
 #include "trace/observer.hpp"
@@ -252,13 +254,18 @@ const void* Call::prototype() const {
 }
 
 void Call::make_kernels() {
-  for (const Branch* branch : scratch_->path)
-    if (branch->segment->job) branch->segment->job->make();
+  for (const Branch* branch : scratch_->path) {
+    if (!branch->segment->job) continue;
+    if (is_dry_run)
+      ask_for_kernels(*function_, *specialization_, branch->segment->job);
+    else
+      branch->segment->job->make();
+  }
 }
 
 void Call::run() {
   CallContext call{*function_, signature_, body_, context_, loc_, *scratch_, Stance::compile};
-  if (function_->options.check != Check::never) {
+  if (function_->options.check != Check::never && !is_dry_run) {
     const std::uint64_t calls = scratch_->counter.count(*specialization_);
     if (!scratch_->generator.state && !specialization_->resumable && due(function_->options.check, calls)) [[unlikely]]
       check_again(call, *specialization_);

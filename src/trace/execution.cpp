@@ -6,6 +6,7 @@
 #include "base/fail.hpp"
 #include "base/float_modes.hpp"
 #include "base/storage.hpp"
+#include "record/dry_run.hpp"
 #include "record/evaluate.hpp"
 #include "record/held_generator.hpp"
 #include "record/host_values.hpp"
@@ -13,6 +14,7 @@
 #include "record/record.hpp"
 #include "runtime/plan_memory.hpp"
 #include "trace/background.hpp"
+#include "trace/dry_run.hpp"
 #include "trace/kernel_job.hpp"
 #include "trace/level_call.hpp"
 #include "trace/replay.hpp"
@@ -113,11 +115,17 @@ class Execution {
     // A differentiation level may read the arguments later: no memory of theirs is given away.
     std::vector<Tensor> operands;
     for (std::size_t i = 0; whole_.level && i < traced_.inputs.size(); ++i) operands.push_back(argument(i));
-    compute_pending();
-    if (const Kernels* const kernels = kernels_of(s_, call_.function))
-      run_plan(*kernels);
-    else if (!traced_.graph.outputs.empty() || !traced_.graph.effects.empty())
-      run_graph();
+    if (is_dry_run && !traced_.decision) {
+      ask_for_kernels(call_.function, whole_, s_.job);
+      for (std::size_t i = 0; i < s_.output_types.size(); ++i)
+        scratch_.outputs.push_back(unknown_value(output_type(i), call_.loc));
+    } else {
+      compute_pending();
+      if (const Kernels* const kernels = kernels_of(s_, call_.function))
+        run_plan(*kernels);
+      else if (!traced_.graph.outputs.empty() || !traced_.graph.effects.empty())
+        run_graph();
+    }
     if (whole_.level && !scratch_.outputs.empty())
       whole_.level->make_call(call_.function, operands, scratch_.symbols, scratch_.outputs, call_.loc);
   }
@@ -281,20 +289,27 @@ class Execution {
     }
   }
 
-  // Results and state get their tensors: nothing here can fail.
+  // Results and state get their tensors: nothing here can fail. A dry run leaves state as it is.
   void hand_out() {
     scratch_.values.clear();
     for (const Source& source : traced_.results) scratch_.values.push_back(value_of(source));
+    if (is_dry_run) return void(hand_out_results());
     for (const TraceResult::State& state : traced_.states) scratch_.values.push_back(value_of(state.source));
     if (traced_.generator.kind != Source::Kind::undefined) *scratch_.generator.state = value_of(traced_.generator);
-    std::size_t next = 0;
-    for (const Leaf& leaf : scratch_.results.leaves)
-      if (holds_tensor(leaf.kind)) leaf.tensor() = std::move(scratch_.values[next++]);
+    std::size_t next = hand_out_results();
     for (const TraceResult::State& state : traced_.states)
       scratch_.arguments.leaves[state.leaf].tensor() = std::move(scratch_.values[next++]);
     for (const TraceResult::Numbers& numbers : scratch_.resumed ? scratch_.state_numbers : traced_.numbers)
       std::memcpy(scratch_.arguments.leaves[numbers.leaf].address, numbers.bytes.data(),
                   std::min<std::size_t>(scratch_.arguments.leaves[numbers.leaf].size, numbers.bytes.size()));
+  }
+
+  // How many there are.
+  std::size_t hand_out_results() {
+    std::size_t next = 0;
+    for (const Leaf& leaf : scratch_.results.leaves)
+      if (holds_tensor(leaf.kind)) leaf.tensor() = std::move(scratch_.values[next++]);
+    return next;
   }
 
   CallContext call_;

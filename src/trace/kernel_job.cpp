@@ -121,6 +121,13 @@ void KernelJob::give_up(const char* why) {
   done_.store(true, std::memory_order_release);
 }
 
+std::string KernelJob::failure() const {
+  for (const std::vector<Segment*>* list : {&between_, &last_})
+    for (const Segment* each : *list)
+      if (const std::string& why = each->fallback(); !why.empty()) return why;
+  return {};
+}
+
 void KernelJob::fail_all(std::span<Segment* const> list, const char* why) {
   for (Segment* each : list) {
     if (each->kernels.load()) continue;

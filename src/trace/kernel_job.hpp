@@ -22,6 +22,8 @@ class KernelJob {
   void make();
   // What its segments run instead, and why, without compiling.
   void give_up(const char* why);
+  // Why a segment of it has no kernels; empty where all have.
+  std::string failure() const;
 
  private:
   void compile(std::span<Segment* const> list);

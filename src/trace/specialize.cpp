@@ -6,7 +6,9 @@
 #include "base/fail.hpp"
 #include "base/log.hpp"
 #include "base/trace_clock.hpp"
+#include "record/dry_run.hpp"
 #include "trace/background.hpp"
+#include "trace/dry_run.hpp"
 #include "trace/kernel_job.hpp"
 #include "trace/level_call.hpp"
 #include "trace/names.hpp"
@@ -147,6 +149,8 @@ bool is_free(CallContext call) {
 
 void make_kernels(CallContext call, const Specialization& specialization, std::shared_ptr<KernelJob> job) {
   if (job->empty()) return;
+  if (is_dry_run) ask_for_kernels(call.function, specialization, job);
+  if (is_dry_run && !call.function.options.async) return;
   if (call.function.options.async)
     background::add(call.function, specialization.shared_from_this(), std::move(job));
   else
