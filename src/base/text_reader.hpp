@@ -81,6 +81,23 @@ class TextReader {
   }
 
   Dim size() {
+    if (depth_ == most_depth) refuse("an expression of fewer levels");
+    ++depth_;
+    const Dim result = sum();
+    --depth_;
+    return result;
+  }
+
+  // Where the reader is.
+  std::size_t at_ = 0;
+  const char* operation_;
+  std::string_view text_;
+
+ private:
+  static constexpr int most_depth = 200;  // of parentheses
+  int depth_ = 0;
+
+  Dim sum() {
     if (accept("-2^62")) return Dim(INT64_MIN);
     const bool negative = is("-") && !(at_ + 1 < text_.size() && text_[at_ + 1] >= '0' && text_[at_ + 1] <= '9');
     if (negative) ++at_;
@@ -93,12 +110,6 @@ class TextReader {
     return result;
   }
 
-  // Where the reader is.
-  std::size_t at_ = 0;
-  const char* operation_;
-  std::string_view text_;
-
- private:
   Dim factor() {
     if (accept("2^62")) return Dim(INT64_MAX);
     for (const bool divide : {true, false}) {

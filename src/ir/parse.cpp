@@ -17,7 +17,7 @@ namespace {
 
 class Parser final : TextReader {
  public:
-  Parser(std::string_view text, const BesideText& beside) : TextReader("parse_graph", text), beside_(beside) {}
+  Parser(std::string_view text, const BesideText& beside) : TextReader(beside.operation, text), beside_(beside) {}
 
   Graph run() {
     Graph result = graph("");
@@ -195,7 +195,7 @@ class Parser final : TextReader {
     const std::string_view name = word();
     int op = 0;
     while (op < op_count && name != info(static_cast<Op>(op)).name) ++op;
-    if (op == op_count) at_ = begin, refuse("a primitive");
+    if (op == op_count) at_ = begin, refuse(concat_text("a primitive, which '", name, "' is not,"));
     const OpInfo& row = info(static_cast<Op>(op));
     expect("(");
     std::vector<Tensor> operands;
@@ -223,8 +223,10 @@ class Parser final : TextReader {
     if (made.op == Op::data && data_ < beside_.data.size()) share_contents(made, beside_.data[data_++]);
     if (made.op == Op::call && definition_ < beside_.definitions.size())
       made.definition = beside_.definitions[definition_++];
-    while (is(margin + "  "))
+    while (is(margin + "  ")) {
+      if (margin.size() == 2 * most_bodies) refuse("a body that is in fewer others");
       made.make_more().bodies.push_back(std::make_shared<const Graph>(this->graph(margin + "  ")));
+    }
     graph.add(value);
     if (made.op == Op::input) {
       const auto slot = static_cast<std::size_t>(held.as<Parameter>().slot);
@@ -256,6 +258,8 @@ class Parser final : TextReader {
       if (!input.defined()) refuse("an input for every slot");
     return result;
   }
+
+  static constexpr std::size_t most_bodies = 64;  // in each other
 
   const BesideText& beside_;
   std::size_t data_ = 0, definition_ = 0;

@@ -11,6 +11,7 @@ namespace weft {
 struct BesideText {
   std::vector<Tensor> data;                               // of which the contents are shared
   std::vector<const ElementwiseDefinition*> definitions;  // of each call
+  const char* operation = "parse_graph";                  // who reads, for the errors
 };
 
 // Throws Error that names the line and the column.

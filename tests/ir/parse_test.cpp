@@ -165,7 +165,7 @@ TEST_CASE("text: what does not fit is named with its line and column") {
   CHECK(refusal("%0 f32[2] = input(0)\nreturn %1\n") ==
         "[parse_graph] line 2, column 10: a node of a line above is expected");
   CHECK(refusal("%0 f33[2] = input(0)\n") == "[parse_graph] line 1, column 4: a dtype is expected");
-  CHECK(refusal("%0 f32[2] = inputs(0)\n") == "[parse_graph] line 1, column 13: a primitive is expected");
+  CHECK(refusal("%0 f32[2] = inputs(0)\n") == "[parse_graph] line 1, column 13: a primitive, which 'inputs' is not, is expected");
   CHECK(refusal("%0 f32[2] = iota(axes 0)\n") == "[parse_graph] line 1, column 18: an attribute is expected");
   CHECK(refusal("%0 f32[2] = neg()\n") == "[parse_graph] line 1, column 17: 1 operand is expected");
   CHECK(refusal("%0 f32[2] = input(1)\nreturn\n") ==
