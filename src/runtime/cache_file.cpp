@@ -64,8 +64,8 @@ struct Reader {
   }
 };
 
-// What kernels depend on and their sources do not show, by name; empty where this machine has no such thing. The
-// compiler is asked for its version: that starts it, where it has not been asked before.
+// What kernels depend on and their sources do not show; empty where this machine has no such thing. That of the compiler
+// starts it, where it has not been asked before.
 std::string compiler_version() {
   try {
     return host_compiler().version;
@@ -73,18 +73,23 @@ std::string compiler_version() {
     return {};
   }
 }
+// NVRTC's is loaded for it, which takes longer than all else.
+std::string nvrtc_version() {
+  if (!runtime::cuda::nvrtc_available()) return {};
+  int major = 0, minor = 0;
+  runtime::cuda::nvrtc().nvrtcVersion(&major, &minor);
+  return concat_text(major, ".", minor);
+}
 nlohmann::json fields_of_process() {
-  std::string nvrtc_text;
-  if (runtime::cuda::nvrtc_available()) {
-    int major = 0, minor = 0;
-    runtime::cuda::nvrtc().nvrtcVersion(&major, &minor);
-    nvrtc_text = concat_text(major, ".", minor);
-  }
   return {{"version of Weft", version()},
           {"kernel ABI", std::to_string(kernel_abi)},
-          {"instruction set", name(host_isa())},
-          {"NVRTC", nvrtc_text}};
+          {"instruction set", name(host_isa())}};
 }
+bool is_for_device(const CacheEntry& entry) {
+  const nlohmann::json metadata = nlohmann::json::parse(entry.metadata, nullptr, false);
+  return metadata.is_object() && metadata.value("kind", nlohmann::json()) == "cuda";
+}
+constexpr const char* nvrtc_field = "NVRTC";
 constexpr const char *compiler_field = "compiler", *compiler_file_field = "file of the compiler";
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -126,6 +131,7 @@ std::string entries_as_bytes(std::size_t& count, Loc loc) {
   if (cache->path().empty()) fail("save_cache", loc, "there is no cache folder to take kernels from");
   std::string entries;
   std::size_t missing = 0;  // removed from the folder meanwhile
+  bool for_device = false;
   count = 0;
   for (const Digest& key : keys) {
     std::optional<CacheEntry> entry = given_entry(key);
@@ -134,6 +140,7 @@ std::string entries_as_bytes(std::size_t& count, Loc loc) {
       ++missing;
       continue;
     }
+    for_device = for_device || is_for_device(*entry);
     put(entries, key.low);
     put(entries, key.high);
     put(entries, entry->metadata);
@@ -149,6 +156,7 @@ std::string entries_as_bytes(std::size_t& count, Loc loc) {
   nlohmann::json fields = fields_of_process();
   fields[compiler_field] = compiler_version();
   fields[compiler_file_field] = host_compiler_file();
+  if (for_device) fields[nvrtc_field] = nvrtc_version();
   put(bytes, fields.dump());
   bytes += entries;
   const Digest content = digest(bytes);
@@ -176,6 +184,7 @@ std::size_t load_entries(const std::string& name, std::string_view all, Loc loc)
   const std::string compiler_file = host_compiler_file();
   if (compiler_file.empty() || made.value(compiler_file_field, "") != compiler_file)
     here[compiler_field] = compiler_version();
+  if (made.contains(nvrtc_field)) here[nvrtc_field] = nvrtc_version();
   for (const auto& [field, value] : here.items()) {
     const std::string was = made.value(field, ""), is = value.get<std::string>();
     if (was.empty() || is.empty() || was == is) continue;  // what one of the two lacks makes nothing
