@@ -13,6 +13,7 @@
 #include "base/log.hpp"
 #include "base/options.hpp"
 #include "passes/algebra.hpp"
+#include "passes/align.hpp"
 #include "passes/cse.hpp"
 #include "passes/dead_code.hpp"
 #include "passes/decompose.hpp"
@@ -69,6 +70,7 @@ constexpr Stage stages[] = {
     {"decompose_argsort", decompose_argsort, needed},
     {"widen_scatter_add", widen_scatter_add, needed},
     {"local_collectives", local_collectives, needed},
+    {"align_products", align_products},
     {"dead_code", dead_code, !needed, PassStage::before_fusion},
     {"prune_loops", prune_loops},
     {"schedule", schedule},
@@ -193,6 +195,7 @@ std::int64_t planned_bytes(Graph graph, Device device, std::span<const Stage> st
 // `options` must live as long as the context.
 PassContext context_of(Device device, std::span<const Stage> stages, const PipelineOptions& options) {
   PassContext context{device, [device](const Node& node) { return providers::all().takes(node, device); }};
+  context.size_multiple = [device](const Node& node) { return providers::all().size_multiple(node, device); };
   context.memory_budget = options.memory_budget;
   const auto choice = std::ranges::find_if(stages, [](const Stage& stage) { return stage.pass == rematerialize; });
   if (choice == stages.end()) return context;

@@ -58,6 +58,11 @@ class DeviceProvider final : public Provider {
     }
     return has_unit_stride(shape, strides);
   }
+  // Of other sizes no kernel reads 16 bytes at a time: 8.0 ms and not 0.95 for 8192 x 768 x 50257 in bf16 on an H200.
+  std::int64_t size_multiple(const Node& node) const override {
+    const std::optional<DType> dtype = multiplied(node);
+    return dtype && storage_bytes(*dtype, 1) == 2 ? 8 : 1;
+  }
   std::optional<Offer> offer(const Candidate& candidate) const override {
     auto payload = std::make_shared<DevicePayload>(candidate);
     const Dim operations = payload->cost().operations;

@@ -18,6 +18,8 @@ class Provider {
   virtual bool reads_chosen() const { return false; }
   // Whether its first result may lie in another order of axes, of which the last stays last.
   virtual bool writes_in_any_order() const { return false; }
+  // It is several times as fast where sizes along which memory is read or written are multiples of this.
+  virtual std::int64_t size_multiple(const Node& /*node*/) const { return 1; }
   // Nothing where what it needs is not there.
   virtual std::optional<Offer> offer(const Candidate& candidate) const = 0;
 

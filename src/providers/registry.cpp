@@ -30,6 +30,12 @@ class Registry final : public Providers {
     return std::any_of(std::begin(rows), std::end(rows),
                        [&](const auto row) { return row().writes_in_any_order() && row().takes(node, device); });
   }
+  std::int64_t size_multiple(const Node& node, Device device) const override {
+    std::int64_t multiple = 1;
+    for (const auto row : rows)
+      if (row().size_multiple(node) > multiple && row().takes(node, device)) multiple = row().size_multiple(node);
+    return multiple;
+  }
   Offer best(const Candidate& candidate) const override {
     std::vector<Offer> offers;
     for (const auto row : rows)

@@ -203,4 +203,24 @@ TEST_CASE("cuda: elements and rows that are set; of many that meet the last one 
       sample({20000}, 17));
 }
 
+TEST_CASE("cuda: products of 16-bit floats whose sizes are odd, and what they are padded with") {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    CAPTURE(info(dtype).name);
+    const Tensor a = cast(sample({1021, 1019}, 1) * 0.1, dtype).eval(),
+                 b = cast(sample({1019, 1003}, 2) * 0.1, dtype).eval();
+    const auto all = [](const Tensor& a, const Tensor& b) {
+      const Tensor y = matmul(a, b);  // [m, n]; then along m, and along n
+      return std::vector<Tensor>{y, matmul(transpose(a), relu(y)), matmul(relu(y), transpose(b))};
+    };
+    const std::vector<Tensor> expected = all(cast(a, DType::f32), cast(b, DType::f32)),
+                              found = compile(all)(to(a, Device::cuda()), to(b, Device::cuda()));
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      CAPTURE(i);
+      const Tensor here = cast(to(found[i], Device::cpu()), DType::f32);
+      REQUIRE(here.shape() == expected[i].shape());
+      CHECK(amax(abs(here - expected[i])).item() <= 0.02 * amax(abs(expected[i])).item());
+    }
+  }
+}
+
 TEST_SUITE_END();

@@ -52,6 +52,7 @@ const Names every_pass = {"merge_loops",
                           "decompose_argsort",
                           "widen_scatter_add",
                           "local_collectives",
+                          "align_products",
                           "dead_code",
                           "prune_loops"};
 
@@ -151,7 +152,7 @@ TEST_CASE("WEFT_SKIP_PASSES: a name that can't be left out is answered with thos
   std::erase(rest, "fold_constants");
   CHECK(names_of(reports) == rest);
   const std::string those =
-      "can be left out; there are: common_subexpressions dead_code fold_constants orient_matmul "
+      "can be left out; there are: align_products common_subexpressions dead_code fold_constants orient_matmul "
       "prune_loops rematerialize simplify_algebra";
   CHECK(log.lines == Names{"[weft] no pass 'inline_calls' " + those, "[weft] no pass 'dead_cod' " + those});
 }
