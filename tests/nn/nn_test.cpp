@@ -9,6 +9,7 @@
 
 #include "base/fail.hpp"
 #include "ir/node.hpp"
+#include "tests/record/refused.hpp"
 #include "weft/explain.hpp"
 #include "weft/grad.hpp"
 #include "weft/nn.hpp"
@@ -21,19 +22,6 @@ std::vector<double> values(const Tensor& tensor) {
   View<const double> view = reals.data<double>();
   return {view.begin(), view.end()};
 }
-template <class F>
-void refuses(F f, const char* words) {
-  try {
-    f();
-    FAIL("accepted");
-  } catch (const Error& error) {
-    std::string text = error.what();
-    CAPTURE(text);
-    CHECK(text.find(words) != std::string::npos);
-    CHECK(text.find("nn_test.cpp:") != std::string::npos);
-  }
-}
-
 TEST_CASE("Linear is x W^T + b over the last axis") {
   nn::Linear linear(3, 2);
   linear.weight = from_list<float>({1, 2, 3, 4, 5, 6}, {2, 3});
@@ -44,8 +32,8 @@ TEST_CASE("Linear is x W^T + b over the last axis") {
   CHECK(linear(ones({4, 5, 3})).shape().same(Shape::of(4, 5, 2)));
   CHECK(values(linear(reshape(x, {1, 2, 3}))) == values(linear(x)));
   CHECK(linear(ones({0, 5, 3})).shape().same(Shape::of(0, 5, 2)));
-  refuses([&] { linear(ones({2, 4})); }, "[linear] takes 3 features, the input is f32[2,4]");
-  refuses([&] { nn::Linear(0, 2); }, "sizes must be positive");
+  test::refused([&] { linear(ones({2, 4})); }, "[linear] takes 3 features, the input is f32[2,4]");
+  test::refused([&] { nn::Linear(0, 2); }, "sizes must be positive");
 }
 
 TEST_CASE("Linear without a bias has nothing to train there") {
@@ -73,7 +61,7 @@ TEST_CASE("initial values: PyTorch's bounds for Linear, deviations for the other
   CHECK(deviation(nn::xavier_uniform({300, 400})) == doctest::Approx(std::sqrt(2.0 / 700)).epsilon(0.02));
   CHECK(deviation(nn::xavier_normal({300, 400})) == doctest::Approx(std::sqrt(2.0 / 700)).epsilon(0.02));
   CHECK(deviation(nn::kaiming_normal({30, 40, 10})) == doctest::Approx(std::sqrt(2.0 / 400)).epsilon(0.03));
-  refuses([] { nn::kaiming_normal({3}); }, "needs sizes [out, in, ...]");
+  test::refused([] { nn::kaiming_normal({3}); }, "needs sizes [out, in, ...]");
   CHECK(values(nn::kaiming_uniform({4, 0})).empty());
   CHECK(values(nn::xavier_normal({0, 0})).empty());
 }
@@ -91,8 +79,9 @@ TEST_CASE("layer normalization: values worked out in float64, of 16 bits rounded
   CHECK(y.dtype() == DType::bf16);
   CHECK(all(y == narrow(nn::layer_norm(wide(narrow(x)), wide(narrow(w)), wide(narrow(b))))).item<bool>());
   CHECK(values(nn::layer_norm(reshape(x, {1, 2, 3}), w, b)) == found);
-  refuses([&] { nn::layer_norm(x, w, ones({2})); }, "takes a floating tensor [..., n], and a weight and a bias [n]");
-  refuses([&] { nn::layer_norm(ones({}), w, b); }, "f32[] x f64[3] x f64[3]");
+  test::refused([&] { nn::layer_norm(x, w, ones({2})); },
+                "takes a floating tensor [..., n], and a weight and a bias [n]");
+  test::refused([&] { nn::layer_norm(ones({}), w, b); }, "f32[] x f64[3] x f64[3]");
 }
 
 TEST_CASE("cross entropy: values and gradients, worked out in float64") {
@@ -124,11 +113,12 @@ TEST_CASE("cross entropy of large and of impossible logits") {
 TEST_CASE("losses refuse what does not fit") {
   Tensor logits = ones({2, 3});
   auto labels = [](std::int64_t a, std::int64_t b) { return from_list<std::int64_t>({a, b}); };
-  refuses([&] { nn::cross_entropy(logits, labels(0, 3)).item(); }, "[cross_entropy] an index is out of range [0, 3)");
-  refuses([&] { nn::cross_entropy(logits, labels(-1, 0)).item(); }, "out of range [0, 3)");
-  refuses([&] { nn::cross_entropy(logits, ones({2})); }, "integer labels [...]: f32[2,3] x f32[2]");
-  refuses([&] { nn::cross_entropy(logits, arange(3)); }, "f32[2,3] x i64[3]");
-  refuses([&] { nn::mse_loss(logits, ones({3})); }, "shapes differ: f32[2,3] x f32[3]");
+  test::refused([&] { nn::cross_entropy(logits, labels(0, 3)).item(); },
+                "[cross_entropy] an index is out of range [0, 3)");
+  test::refused([&] { nn::cross_entropy(logits, labels(-1, 0)).item(); }, "out of range [0, 3)");
+  test::refused([&] { nn::cross_entropy(logits, ones({2})); }, "integer labels [...]: f32[2,3] x f32[2]");
+  test::refused([&] { nn::cross_entropy(logits, arange(3)); }, "f32[2,3] x i64[3]");
+  test::refused([&] { nn::mse_loss(logits, ones({3})); }, "shapes differ: f32[2,3] x f32[3]");
   CHECK(nn::cross_entropy(logits, labels(0, 2)).item() == doctest::Approx(std::log(3)));  // and the next call works
   CHECK(nn::mse_loss(logits, logits * 3).item() == 4);
 }

@@ -222,32 +222,21 @@ TEST_CASE("a wide interval: the difference of its ends may be more than the dtyp
 }
 
 TEST_CASE("what makes no sense is refused, with the user's line") {
-  auto refuses = [](auto f, const char* words) {
-    try {
-      f();
-      FAIL("accepted");
-    } catch (const Error& error) {
-      std::string text = error.what();
-      CAPTURE(text);
-      CHECK(text.find(words) != std::string::npos);
-      CHECK(text.find("random_test.cpp:") != std::string::npos);
-    }
-  };
-  refuses([] { uniform({2}, 1, 0); }, "is empty");
-  refuses([] { uniform({2}, 0, INFINITY); }, "the high end is inf");
-  refuses([] { uniform({2}, -INFINITY, 0); }, "the low end is -inf");
-  refuses([] { uniform({2}, NAN, 0); }, "the low end is nan");
-  refuses([] { uniform({2}, 0, 1e39); }, "the high end is 1e+39, in f32");
-  refuses([] { uniform({2}, 0, 1e5, default_generator(), {DType::f16}); }, "the high end is 100000, in f16");
-  refuses([] { normal({2}, INFINITY); }, "the mean is inf");
-  refuses([] { normal({2}, 0, NAN); }, "the deviation is nan");
-  refuses([] { normal({2}, 0, 1e39); }, "the deviation is 1e+39, in f32");
-  refuses([] { uniform({2}, 0, 1, default_generator(), {DType::i64}); }, "needs a floating dtype");
-  refuses([] { normal({2}, 0, -1); }, "deviation is -1");
-  refuses([] { randint({2}, 3, 3); }, "[3, 3)");
-  refuses([] { bernoulli({2}, 1.5); }, "probability is 1.5");
-  refuses([] { dropout(ones({2}), -1); }, "probability is -1");
-  refuses([] { permutation(-1); }, "-1 elements");
+  test::refused([] { uniform({2}, 1, 0); }, "is empty");
+  test::refused([] { uniform({2}, 0, INFINITY); }, "the high end is inf");
+  test::refused([] { uniform({2}, -INFINITY, 0); }, "the low end is -inf");
+  test::refused([] { uniform({2}, NAN, 0); }, "the low end is nan");
+  test::refused([] { uniform({2}, 0, 1e39); }, "the high end is 1e+39, in f32");
+  test::refused([] { uniform({2}, 0, 1e5, default_generator(), {DType::f16}); }, "the high end is 100000, in f16");
+  test::refused([] { normal({2}, INFINITY); }, "the mean is inf");
+  test::refused([] { normal({2}, 0, NAN); }, "the deviation is nan");
+  test::refused([] { normal({2}, 0, 1e39); }, "the deviation is 1e+39, in f32");
+  test::refused([] { uniform({2}, 0, 1, default_generator(), {DType::i64}); }, "needs a floating dtype");
+  test::refused([] { normal({2}, 0, -1); }, "deviation is -1");
+  test::refused([] { randint({2}, 3, 3); }, "[3, 3)");
+  test::refused([] { bernoulli({2}, 1.5); }, "probability is 1.5");
+  test::refused([] { dropout(ones({2}), -1); }, "probability is -1");
+  test::refused([] { permutation(-1); }, "-1 elements");
 }
 
 TEST_CASE("multinomial draws in proportion, without replacement each at most once, the same bits for one seed") {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <limits>
 
+#include "tests/record/refused.hpp"
 #include "tests/trace/support.hpp"
 #include "weft/grad.hpp"
 #include "weft/ops.hpp"
@@ -354,12 +355,7 @@ TEST_CASE("dtypes stay, and integers and bool pass through") {
 
 TEST_CASE("arguments that do not fit are refused with the reason") {
   const Tensor x = counted({3, 4}), v = counted({3});
-  const auto refused = [](auto f, const char* reason) {
-    const std::string message = message_of(f);
-    CAPTURE(message);
-    CHECK(contains(message, reason));
-    CHECK(contains(message, "rearrange_test.cpp"));
-  };
+  using weft::test::refused;
   refused([&] { tril(v); }, "[tril] needs two axes at least, it is f32[3]");
   refused([&] { narrow(x, 1, 2, 3); }, "[narrow] 3 elements from 2 of axis 1 of f32[3,4]");
   refused([&] { chunk(x, 0); }, "[chunk] the number of parts is 0");
