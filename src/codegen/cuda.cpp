@@ -146,6 +146,7 @@ class Generator : DeviceWriter {
     switch (it.role) {
       case Role::grid: open_grid(); break;
       case Role::team:
+        if (team_.ahead > 1) return write_ahead(it);
         team_.tile == 0            ? open_team()
         : product_ < 0             ? open_team_of_tile(it)
         : nest_.local(kept_in(it)) ? open_team_of_panel(it)
@@ -335,13 +336,58 @@ class Generator : DeviceWriter {
     // elements.
     all_exist_ = !scans_ || full;
     if (!all_exist_) line("const index position = lesser<index>(turned, positions - 1);");
+    enter_position();
+  }
+  void enter_position() {
     enter_pack("position");
-    if (!analysis_.inner.empty()) {
-      line("const index chunks = " + text_of(loop::divide_up(vector_extent(), team_.width)) +
-           ", run = position / chunks;");
-      name_axes(analysis_.inner, "run");
-      enter_pack("position % chunks");
-    }
+    if (analysis_.inner.empty()) return;
+    line("const index chunks = " + text_of(loop::divide_up(vector_extent(), team_.width)) +
+         ", run = position / chunks;");
+    name_axes(analysis_.inner, "run");
+    enter_pack("position % chunks");
+  }
+
+  // The packs of a row, of which a thread asks for several before it uses the first. Whether they are words is asked
+  // once: a branch at each of them would wait for it. Where they are not, packs are read as they come.
+  void write_ahead(const Statement& it) {
+    const std::vector<int> loads = loads_of_packs(it);
+    std::vector<int> buffers;
+    for (const int i : loads)
+      if (std::ranges::find(buffers, at(i).buffer) == buffers.end()) buffers.push_back(at(i).buffer);
+    std::string begins;
+    for (const int buffer : buffers) begins += (begins.empty() ? "" : ", ") + buffer_name(buffer);
+    const int outside = depth_;
+    const auto open_turn = [&] {
+      line("#pragma unroll");
+      open("for (int turn = 0; turn < " + number(team_.ahead) + "; ++turn) {");
+      line("const index position = first + turn * " + number(team_.members) + ";");
+      enter_position();
+    };
+    inside_ = Inside::turn;
+    open("if (begin_at_words(" + begins + ")) {");
+    open("for (index first = member; first < positions; first += " + number(team_.members * team_.ahead) + ") {");
+    for (const int i : loads) line(pack_type(i) + " ahead" + number(i) + "[" + number(team_.ahead) + "];");
+    open_turn();
+    line("const index begin = " + pack_begin() + ";");
+    for (const int i : loads) line("ahead" + number(i) + "[turn].read_words(" + pack_place(i) + ");");
+    close();
+    open_turn();
+    ahead_ = loads;
+    write(it.body);
+    ahead_.clear();
+    while (depth_ > outside) close();
+    open("else {");
+    open_team();
+    write(it.body);
+    while (depth_ > outside) close();
+    inside_ = Inside::unit;
+  }
+  std::vector<int> loads_of_packs(const Statement& team) const {
+    std::vector<int> loads;
+    for (const Statement& inside : team.body)
+      for (const Statement& each : inside.body)
+        if (each.kind == Statement::Kind::value && in_pack(each.instruction)) loads.push_back(each.instruction);
+    return loads;
   }
 
   // ---- packs --------------------------------------------------------------------------------------------------------
@@ -365,6 +411,9 @@ class Generator : DeviceWriter {
     return (predicate < 0 ? ".read(" : ".read_where(" + v(predicate) + ".value, ") + pack_place(i) + ", n);";
   }
 
+  std::string pack_begin() const {
+    return (pack_.find(' ') == std::string::npos ? pack_ : "(" + pack_ + ")") + " * " + number(team_.width);
+  }
   // Where this pack begins, and how many of its elements exist.
   void open_pack() {
     if (team_.width == 1) {
@@ -372,8 +421,7 @@ class Generator : DeviceWriter {
       if (!all_exist_) line("const bool exists = turned < positions;");
       return;
     }
-    line("const index begin = " + (pack_.find(' ') == std::string::npos ? pack_ : "(" + pack_ + ")") + " * " +
-         number(team_.width) + ";");
+    line("const index begin = " + pack_begin() + ";");
     if (!all_exist_)
       line("const int n = turned < positions ? int(lesser<index>(" + number(team_.width) + ", " +
            text_of(pack_extent()) + " - begin)) : 0;");
@@ -402,6 +450,8 @@ class Generator : DeviceWriter {
       packs_.push_back(i);
       if (it.kind == Statement::Kind::store)
         line(pack_type(i) + " q" + number(i) + ";");
+      else if (std::ranges::find(ahead_, i) != ahead_.end())
+        line("const " + pack_type(i) + "& p" + number(i) + " = ahead" + number(i) + "[turn];");
       else if (nest_.is_fetched(i) && !reloads)
         line("const " + pack_type(i) + " p" + number(i) + " = " + in_shared(i) + ";");
       else
@@ -543,6 +593,7 @@ class Generator : DeviceWriter {
   std::string pack_;  // which pack of the vector axis this is
   bool pack_is_open_ = false;
   std::vector<int> packs_;  // the loads and stores that have their pack here
+  std::vector<int> ahead_;  // the loads that a thread has asked for before
 };
 
 }  // namespace

@@ -151,6 +151,42 @@ void share_row(const Kernel& kernel, Analysis& analysis, Team& team, std::vector
   analysis = std::move(kept);
 }
 
+// Whether the load is of whole packs, which begin at multiples of 16 bytes where its buffer does.
+bool loads_words(const Kernel& kernel, const Analysis& analysis, const Team& team, int load) {
+  const Instruction& it = kernel.body[static_cast<std::size_t>(load)];
+  if (it.args[0] >= 0 || !is_contiguous(kernel, analysis, load) || pack_bytes(kernel, team, load) % 16 != 0)
+    return false;
+  const std::vector<DimTerm> first = dims::terms(access(kernel, analysis, it.index).rest);
+  return std::ranges::all_of(first, [&](const DimTerm& term) { return term.coefficient % team.width == 0; });
+}
+
+// A matrix times a vector reads the matrix once: what counts is how much of it is on its way. Many threads that ask for
+// two packs each reach more of the memory's speed than few that ask for eight.
+void stream_rows(const Kernel& kernel, const Analysis& analysis, Team& team) {
+  constexpr std::int64_t least_rows = 512, most_members = 128;
+  constexpr int warp = 32, ahead = 2;
+  const Dim rows = extent_of(kernel, analysis.outer), columns = vector_extent(kernel);
+  if (!analysis.carried.empty() || team.turns > 0 || team.width == 1 || analysis.phases != 1 || has_scans(kernel))
+    return;
+  if (!kernel.inner_count().is_constant() || !rows.is_constant() || rows.constant() < least_rows) return;
+  if (!(columns % Dim(team.width)).same(Dim(0))) return;
+  bool repeats = false;  // a load is the same for all rows: the vector
+  for (int i = 0; i < static_cast<int>(kernel.body.size()); ++i) {
+    const Instruction& it = kernel.body[static_cast<std::size_t>(i)];
+    const Facts& facts = analysis.facts[static_cast<std::size_t>(i)];
+    if (!facts.inner || (it.kind != Kind::load && it.kind != Kind::store)) continue;
+    if (it.kind == Kind::store || !loads_words(kernel, analysis, team, i)) return;
+    repeats |= std::ranges::none_of(analysis.outer, [&](int axis) { return facts.axes >> axis & 1; });
+  }
+  const std::int64_t packs = (extent_of(kernel, analysis.inner) * divide_up(columns, team.width)).constant();
+  const std::int64_t members = std::min(most_members, packs / ahead);
+  if (!repeats || members < warp || members != power_of_two_up_to(members) || packs % (members * ahead) != 0) return;
+  team.ahead = ahead;
+  team.members = static_cast<int>(members);
+  team.threads = static_cast<int>(members > warp ? members : most_members);  // several warps join in the block's memory
+  team.blocks = 8;  // 64 registers a thread: with fewer, packs are asked for one after the other
+}
+
 // The outer axis along which most of what lies across the lanes is close in memory.
 void choose_tiles(const Kernel& kernel, const Analysis& analysis, Team& team) {
   constexpr std::int64_t least = 16;  // points each way: fewer do not fill a tile
@@ -210,6 +246,7 @@ Team choose_team(const Kernel& kernel, Analysis& analysis, std::vector<int>& fet
   if (analysis.form == Form::rows) {
     share_row(kernel, analysis, team, fetched);
     fetch_ahead(kernel, analysis, team, fetched);
+    if (fetched.empty()) stream_rows(kernel, analysis, team);
   }
   if (analysis.form == Form::columns) {
     const Dim count = kernel.inner_count(), columns = extent_of(kernel, analysis.outer) * vector_extent(kernel);

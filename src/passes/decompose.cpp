@@ -2,6 +2,7 @@
 
 #include "base/fail.hpp"
 #include "ir/convolution.hpp"
+#include "passes/cse.hpp"
 #include "passes/regions.hpp"
 
 namespace weft {
@@ -122,7 +123,11 @@ Graph decompose_convolution(const Graph& graph, const PassContext& context) {
   });
 }
 
-Graph decompose_matmul(const Graph& graph, const PassContext& context) { return rewrite(graph, products, context); }
+// Products with one vector, as those of queries, keys and values, share what it is cast to.
+Graph decompose_matmul(const Graph& graph, const PassContext& context) {
+  Graph apart = rewrite(graph, products, context);
+  return apart.nodes.size() == graph.nodes.size() ? apart : common_subexpressions(apart, context);
+}
 Graph decompose_argsort(const Graph& graph, const PassContext& context) { return rewrite(graph, orders, context); }
 Graph widen_scatter_add(const Graph& graph, const PassContext& context) {
   return rewrite(graph, wide_scatters, context);

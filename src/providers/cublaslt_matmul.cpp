@@ -1,6 +1,7 @@
-// Products on a device, with a layer's bias too. The library takes operands with unit stride along an axis; for the
-// others, and where sizes that are not known yet may lead to such, a kernel of our own is compiled too. Those of 16-bit
-// floats may be done by our own kernel for tensor cores, where that is the faster one.
+// Products on a device, with a layer's bias too, but for a matrix times a vector: that is a generated kernel. The
+// library takes operands with unit stride along an axis; for the others, and where sizes that are not known yet may
+// lead to such, a kernel of our own is compiled too. Those of 16-bit floats may be done by our own kernel for tensor
+// cores, where that is the faster one.
 #include "codegen/cuda.hpp"
 #include "providers/product.hpp"
 #include "providers/sources.hpp"
@@ -44,7 +45,8 @@ class DeviceProvider final : public Provider {
   bool takes(const Node& node, Device device) const override {
     if (device.type != Device::Type::cuda) return false;
     const std::optional<DType> dtype = multiplied(node);
-    return dtype ? is_floating(*dtype) : multiplied_with_bias(node).has_value();
+    const bool is_product = dtype ? is_floating(*dtype) : multiplied_with_bias(node).has_value();
+    return is_product && !is_matrix_times_vector(node);
   }
   // The library has one batch axis; each step along another is a call.
   bool reads(const Shape& shape, std::span<const Dim> strides) const override {

@@ -5,6 +5,7 @@
 
 #include "ir/callee.hpp"
 #include "runtime/host/steps.hpp"
+#include "schedule/index_map.hpp"
 #include "schedule/kernel_axes.hpp"
 
 namespace weft::providers {
@@ -29,6 +30,27 @@ bool has_unit_stride(const Shape& shape, std::span<const Dim> strides) {
   for (std::size_t axis = strides.size() - 2; axis < strides.size(); ++axis)
     if (strides[axis].same(Dim(1)) || shape[static_cast<int>(axis)].same(Dim(1))) return true;
   return false;
+}
+
+bool is_matrix_times_vector(const Node& node) {
+  const Shape& shape = node.type.shape;
+  const int rank = shape.rank();
+  const Dim one = 1, rows = shape[rank - 2], columns = shape[rank - 1];
+  for (int i = 0; i < rank - 2; ++i)
+    if (!shape[i].same(one)) return false;
+  if (rows.same(one) == columns.same(one)) return false;
+  if (node.op == Op::call) return rows.same(one);  // `linear`, whose weights are [n, k]
+  const Node* matrix = node.input(rows.same(one) ? 1 : 0).node();
+  const Shape& from = matrix->type.shape;
+  IndexVector index;
+  for (int i = 0; i < from.rank(); ++i) index.push_back(dims::axis(i, from[i]));
+  const auto added = static_cast<std::size_t>(rows.same(one) ? from.rank() - 2 : from.rank() - 1);
+  const Dim along = index[added];
+  if (!from[static_cast<int>(added)].is_constant()) return false;
+  for (; is_view(matrix->op) || matrix->op == Op::cast; matrix = matrix->input(0).node())
+    if (is_view(matrix->op)) index = map_through_view(*matrix, index);
+  const dims::Linear place = dims::linear_in(linear_index(matrix->type.shape, index), along);
+  return place.linear && place.coefficient.same(one);
 }
 
 std::int64_t multiplications(const Node& node) {

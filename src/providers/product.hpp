@@ -14,6 +14,10 @@ std::optional<DType> multiplied_with_bias(const Node& node);
 // Rows or columns without gaps between their elements: where the product's own axes are the last two.
 bool has_unit_stride(const Shape& shape, std::span<const Dim> strides);
 
+// A matrix times a vector, where the matrix's elements that are added up lie side by side. Each of them is read once: a
+// sum of products in a generated kernel is as fast as memory, and is fused with what is around it.
+bool is_matrix_times_vector(const Node& node);
+
 // Multiplications of a product of known sizes; else 0.
 std::int64_t multiplications(const Node& node);
 

@@ -105,6 +105,34 @@ TEST_CASE("rows that a unit walks in order are read from where the row before ha
   CHECK(!contains(text, "p0.read("));
 }
 
+namespace {
+// y[i] = the sum of x[j] w[i, j] over 2,048 of j; the rows of w begin at `first`.
+loop::Kernel matrix_times_vector(std::int64_t rows, DType dtype, std::int64_t first = 0) {
+  constexpr std::int64_t columns = 2048;
+  KernelBuilder b("matrix_times_vector");
+  const Dim r = b.outer(rows), c = b.lanes(b.inner(columns));
+  const int x = b.input(DType::f32, columns), w = b.input(dtype, first + rows * columns),
+            y = b.output(DType::f32, rows);
+  const auto wide = [&](int value) { return dtype == DType::f32 ? value : b.cast(DType::f32, value); };
+  b.store(y, r, b.reduce(Op::sum, b.apply(Op::mul, b.load(x, c), wide(b.load(w, r * columns + c + first)))));
+  return b.kernel();
+}
+}  // namespace
+
+TEST_CASE("a matrix times a vector asks for packs of its rows before it uses the first" * needs(nvrtc)) {
+  for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
+    const codegen::CudaKernel made = codegen::generate_cuda(matrix_times_vector(512, dtype));
+    CHECK(made.threads == 128);
+    CHECK(made.blocks.same(Dim(512)));
+    CHECK(contains(made.text, "if (begin_at_words("));
+    CHECK(runtime::cuda::compile_units(codegen::cuda_units(std::span(&made.text, 1)), "sm_90").size() == 1);
+  }
+  // Few rows are shared out among more threads; what does not begin at a multiple of 16 bytes is read as it comes.
+  CHECK(!contains(codegen::generate_cuda(matrix_times_vector(100, DType::bf16)).text, "begin_at_words"));
+  CHECK(!contains(codegen::generate_cuda(matrix_times_vector(512, DType::bf16, 1)).text, "begin_at_words"));
+  CHECK(!contains(codegen::generate_cuda(row_sum(512, 2048, DType::bf16, Op::sum, "sum")).text, "begin_at_words"));
+}
+
 TEST_CASE("indices have 32 bits where bounds prove it, and packs are as wide as 16 bytes") {
   const std::string small = codegen::generate_cuda(scale(10, 64, "small")).text;
   CHECK(contains(small, "using index = int;"));

@@ -45,6 +45,15 @@ Tensor there(const Sizes& sizes, std::uint64_t seed, DType dtype) {
   return cast(to(sample(sizes, seed), Device::cuda()), dtype).eval();
 }
 
+// Columns `first` on of matrices times a row, and times a column, with what is around them.
+template <int first>
+Operands vector_block(const Operands& x) {
+  const Dim k = x[0].size(1);
+  const auto part = [&](const Tensor& weights) { return slice(weights, 1, first, k + first); };
+  const Tensor gate = matmul(x[0], transpose(part(x[1]))), up = matmul(x[0] * 2, transpose(part(x[2])));
+  return {silu(gate) * up, matmul(part(x[1]), transpose(x[0])) + 1};
+}
+
 }  // namespace
 
 TEST_SUITE_BEGIN("cuda" * test::needs(tensor_cores));
@@ -90,6 +99,30 @@ TEST_CASE("cuda: the same product on tensor cores has the same bits, run after r
   const auto f = compile([](const Tensor& x, const Tensor& y) { return matmul(x, y); });
   const Tensor first = f(a, b).eval();
   for (int call = 0; call < 20; ++call) CHECK(all(f(a, b) == first).item<bool>());
+}
+
+TEST_CASE("cuda: a matrix times a vector, with what is around it, of rows that are whole packs and of others") {
+  for (const DType dtype : {DType::bf16, DType::f16, DType::f32})
+    for (const auto& [n, k] : {std::pair(2048, 2048), {600, 8192}, {513, 512}, {700, 1000}, {40, 4096}, {3, 7}})
+      for (const int first : {0, 3}) {  // from column 3 on no row begins at a multiple of 16 bytes
+        CAPTURE(info(dtype).name);
+        CAPTURE(n);
+        CAPTURE(k);
+        CAPTURE(first);
+        const auto block = first ? vector_block<3> : vector_block<0>;
+        const Operands operands{(there({1, k}, 1, dtype) * 0.05).eval(), there({n, k + 8}, 2, dtype),
+                                there({n, k + 8}, 3, dtype)};
+        const Operands results = compile(block)(operands), again = compile(block)(operands);
+        Operands wide;
+        for (const Tensor& each : operands) wide.push_back(cast(to(each, Device()), DType::f64).eval());
+        const Operands right = block(wide);
+        const double unit = dtype == DType::bf16 ? 1.0 / 64 : dtype == DType::f16 ? 1.0 / 512 : 1e-5;
+        for (std::size_t i = 0; i < results.size(); ++i) {
+          const Tensor apart = cast(to(results[i], Device()), DType::f64) - right[i];
+          CHECK(amax(abs(apart)).item() <= amax(abs(right[i])).item() * unit);
+          CHECK(all(results[i] == again[i]).item<bool>());
+        }
+      }
 }
 
 TEST_CASE("cuda: an operand that holds NaN and infinities gives them where the host does") {

@@ -76,6 +76,30 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a matrix times a vector is a kernel of a GPU, where the elements that are added up lie side by side") {
+  const auto is_taken_apart = [](auto product, Device device) {
+    Recording r;
+    const Names left = names(decomposed(r.graph({product(r)}), device));
+    return std::find(left.begin(), left.end(), "matmul") == left.end();
+  };
+  const auto weights = [](Recording& r) { return r.input(DType::bf16, {512, 64}); };
+  const auto of_row = [&](Recording& r) { return matmul(r.input(DType::bf16, {1, 64}), transpose(weights(r))); };
+  const auto of_column = [&](Recording& r) { return matmul(weights(r), r.input(DType::bf16, {64, 1})); };
+  const auto of_one = [&](Recording& r) { return matmul(r.input(DType::bf16, {1, 1, 64}), transpose(weights(r))); };
+  CHECK(is_taken_apart(of_row, gpu));
+  CHECK(is_taken_apart(of_column, gpu));
+  CHECK(is_taken_apart(of_one, gpu));
+  CHECK(!is_taken_apart(of_row, host));
+  const auto down = [&](Recording& r) { return matmul(r.input(DType::bf16, {1, 512}), weights(r)); };
+  const auto of_two = [&](Recording& r) { return matmul(r.input(DType::bf16, {2, 64}), transpose(weights(r))); };
+  const auto of_batch = [&](Recording& r) {
+    return matmul(r.input(DType::bf16, {3, 1, 64}), transpose(r.input(DType::bf16, {3, 512, 64}), 1, 2));
+  };
+  CHECK(!is_taken_apart(down, gpu));
+  CHECK(!is_taken_apart(of_two, gpu));
+  CHECK(!is_taken_apart(of_batch, gpu));
+}
+
 TEST_CASE(
     "an operand with two batch axes that no one stride walks is put in order for cuBLASLt, and not for the host") {
   Recording r;
