@@ -20,7 +20,7 @@ class Autocast {
  public:
   static constexpr DType off = DType::f32;  // a scope in which nothing is cast
   // bf16, f16 or off; throws Error where it is another type.
-  explicit Autocast(DType type, Loc loc = Loc::current());
+  [[nodiscard("weft: a scope without a name ends at once")]] explicit Autocast(DType type, Loc loc = Loc::current());
   ~Autocast();  // the type is as it was before
   Autocast(const Autocast&) = delete;
 

@@ -24,7 +24,7 @@ enum class LeafKind : std::uint8_t {
   text,          // `size` characters at `address`
   length,        // `size` is that of a container
   presence,      // `size` is 1 where an optional or a pointer has a value
-  alternative,   // `size` is the position of a variant's
+  alternative,   // `size` is the position of a variant's; `address`: what errors call each (const char*), or null
   dynamic_type,  // `size` is the number of the class of what a pointer holds, 0: nothing; `address`: its DynamicType
 };
 inline constexpr bool holds_tensor(LeafKind kind) { return kind <= LeafKind::index; }
@@ -490,7 +490,10 @@ void flatten(T& value, LeafList& list) {
       list.push(LeafKind::dynamic_type, nullptr);
   } else if constexpr (kind == TypeKind::variant) {
     if (value.valueless_by_exception()) refuse_valueless();
-    list.push(LeafKind::alternative, nullptr, value.index());
+    if constexpr (requires { Value::alternative_names; })
+      list.push(LeafKind::alternative, Value::alternative_names, value.index());
+    else
+      list.push(LeafKind::alternative, nullptr, value.index());
     [&]<int... index, class... Alternative>(std::integer_sequence<int, index...>, TypeList<Alternative...>) {
       ((value.index() == index ? flatten(*get_if<index>(&value), list) : void()), ...);
     }

@@ -21,8 +21,9 @@ void set_stance(Stance stance);
 // For this thread, until the end of the block; the innermost scope counts.
 class StanceScope {
  public:
-  explicit StanceScope(Stance stance);  // until the end of the block
-  ~StanceScope();                       // the stance is as it was before
+  // Until the end of the block.
+  [[nodiscard("weft: a scope without a name ends at once")]] explicit StanceScope(Stance stance);
+  ~StanceScope();  // the stance is as it was before
   StanceScope(const StanceScope&) = delete;
 
  private:

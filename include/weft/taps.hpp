@@ -21,8 +21,10 @@ Tensor tap(const char* name, const Tensor& x, Loc loc = Loc::current());
 // Puts "name." or "name.index." before the names of taps, until the end of the block.
 class TapScope {
  public:
-  explicit TapScope(const char* name);             // "name."
-  TapScope(const char* name, std::int64_t index);  // "name.index."
+  // "name."
+  [[nodiscard("weft: a scope without a name ends at once")]] explicit TapScope(const char* name);
+  // "name.index."
+  [[nodiscard("weft: a scope without a name ends at once")]] TapScope(const char* name, std::int64_t index);
   ~TapScope();
   TapScope(const TapScope&) = delete;
 

@@ -26,7 +26,7 @@ std::string number_text(const Leaf& leaf, const char* bytes, std::size_t size) {
 }
 std::string text_of(const Leaf& leaf, std::string_view bytes) {
   constexpr std::size_t most = 8;
-  if (is_count(leaf.kind)) return count_text(leaf.kind, leaf.size);
+  if (is_count(leaf.kind)) return count_text(leaf, leaf.size);
   if (leaf.kind == LeafKind::text) return "\"" + std::string(bytes) + "\"";
   if (leaf.kind == LeafKind::number) return number_text(leaf, bytes.data(), bytes.size());
   std::string text = "{";

@@ -94,7 +94,7 @@ Difference difference(const CallLayout& layout, const std::vector<std::uint64_t>
     const std::string& name = layout.name(i);
     if (holds_tensor(leaf.kind)) return tensor_difference(name, was[0], is[0], was + 1, is + 1);
     if (is_count(leaf.kind))
-      return {name + ": was " + count_text(leaf.kind, was[0]) + ", is " + count_text(leaf.kind, is[0])};
+      return {name + ": was " + count_text(leaf, was[0]) + ", is " + count_text(leaf, is[0])};
     if (leaf.kind == LeafKind::text) return {name + ": was " + text_of(was) + ", is " + text_of(is)};
     if (leaf.kind == LeafKind::bytes) return {name + ": its numbers changed"};
     std::string text = name + ": was " + value_text(leaf.number, was[0], leaf.size) + ", is " +

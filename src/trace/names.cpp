@@ -34,10 +34,11 @@ std::vector<std::string> result_names(const CallSignature& signature, const Leaf
   return list.names;
 }
 
-std::string count_text(LeafKind kind, std::uint64_t count) {
-  if (kind == LeafKind::presence) return count ? "a value" : "no value";
-  if (kind == LeafKind::dynamic_type) return count ? "a " + class_of_number(count) : "no object";
-  return (kind == LeafKind::length ? "length " : "alternative ") + std::to_string(count);
+std::string count_text(const Leaf& leaf, std::uint64_t count) {
+  if (leaf.kind == LeafKind::presence) return count ? "a value" : "no value";
+  if (leaf.kind == LeafKind::dynamic_type) return count ? "a " + class_of_number(count) : "no object";
+  if (leaf.kind == LeafKind::alternative && leaf.address) return static_cast<const char* const*>(leaf.address)[count];
+  return (leaf.kind == LeafKind::length ? "length " : "alternative ") + std::to_string(count);
 }
 
 std::string few_of(const std::vector<std::string>& parts) {

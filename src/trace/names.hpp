@@ -13,8 +13,8 @@ std::vector<std::string> argument_names(const CallSignature& signature, const Le
 // `the result`, `the result (loss)`.
 std::vector<std::string> result_names(const CallSignature& signature, const LeafList& results);
 
-// `length 3`, `a value` or `no value`, `alternative 1`, `a Scale` or `no object`.
-std::string count_text(LeafKind kind, std::uint64_t count);
+// Of a leaf that counts: `length 3`, `a value` or `no value`, `alternative 1` or its name, `a Scale` or `no object`.
+std::string count_text(const Leaf& leaf, std::uint64_t count);
 
 // The first four of these, separated by commas, "and 9 more" where there are others.
 std::string few_of(const std::vector<std::string>& parts);

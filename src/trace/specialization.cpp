@@ -200,7 +200,7 @@ std::vector<std::string> guard_texts(const Guards& guards, const CallLayout& lay
         line += "]";
       }
     } else if (is_count(leaf.kind)) {
-      line += count_text(leaf.kind, word);
+      line += count_text(leaf, word);
     } else if (leaf.kind == LeafKind::number) {
       line += "== " + value_text(leaf.number, word, leaf.size);
     } else if (leaf.kind == LeafKind::text) {

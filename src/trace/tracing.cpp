@@ -70,7 +70,7 @@ std::string bytes_of(const Leaf& leaf) {
 
 // What is no tensor in a result, which every call gives back as it was when the function was traced.
 std::string plain_text(const Leaf& leaf, const std::string& name) {
-  if (is_count(leaf.kind)) return name + " is " + count_text(leaf.kind, leaf.size) + "\n";
+  if (is_count(leaf.kind)) return name + " is " + count_text(leaf, leaf.size) + "\n";
   if (leaf.kind == LeafKind::param) return leaf.flag ? name + " is frozen\n" : "";
   if (!holds_bytes(leaf.kind)) return "";
   std::string text = name + " is";
@@ -185,7 +185,7 @@ void FunctionTracer::collect_state() {
     const Leaf after = comparable ? finals.leaves[next++] : before;
     if (!comparable || (!holds_tensor(after.kind) && after.size != before.size)) {
       const auto text = [](const Leaf& leaf) {
-        return is_count(leaf.kind) ? count_text(leaf.kind, leaf.size) : std::to_string(leaf.size);
+        return is_count(leaf.kind) ? count_text(leaf, leaf.size) : std::to_string(leaf.size);
       };
       fail("compile", loc_, layout_.name(i),
            ": a compiled function must not change lengths, presence, alternatives or classes in its state (was ",

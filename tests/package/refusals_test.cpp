@@ -89,6 +89,21 @@ TEST_CASE("a call that does not fit says which argument, what came and what the 
   CHECK(bits_of(f(whole, x)) == bits_of(f(whole, x)));
 }
 
+TEST_CASE("a momentum that a packaged step was made without is refused by its name" * needs(a_compiler)) {
+  const Folder folder;
+  using Model = std::vector<Param>;
+  Model model{Param(ones({3}))}, slopes{Param(ones({3}))};
+  optim::SGD optimizer(model);
+  package(folder.file("f.weft"), "step",
+          compile([](Model& model, optim::SGD& optimizer, const Model& slopes) { optimizer.update(model, slopes); }),
+          model, optimizer, slopes);
+  const auto step = load_package(folder.file("f.weft")).function<void(Model&, optim::SGD&, const Model&)>("step");
+  optimizer.momentum = 0.9;
+  const std::string message = message_of([&] { step(model, optimizer, slopes); });
+  CAPTURE(message);
+  CHECK(has(message, "argument 1 (momentum) is a number that may not be 0, the package holds the literal 0"));
+}
+
 TEST_CASE("sizes that were compared or must be equal are held" * needs(a_compiler)) {
   const Folder folder;
   const auto f = compile(

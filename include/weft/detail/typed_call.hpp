@@ -110,7 +110,6 @@ class Call {
   LeafList* arguments_;
   LeafList* results_;
   const Specialization* specialization_ = nullptr;
-  std::uint64_t level_ = UINT64_MAX;  // where the differentiation levels around the call began; of a question, none
 };
 
 // What the traced function gets and gives, in this order.
