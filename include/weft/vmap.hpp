@@ -8,6 +8,7 @@
 //   Tensor outputs = vmap([](const Model& m, const Tensor& x) { return m(x); }, {.in_axes = {0, std::nullopt}})(
 //       stack_module_state(models), x);                                        // an ensemble
 #pragma once
+#include <concepts>
 #include <initializer_list>
 #include <optional>
 #include <vector>
@@ -23,11 +24,28 @@ enum class Randomness {
   same        // all examples the numbers that one function call would draw
 };
 
+namespace detail {
+
+// An axis of a braced list, and where that is written.
+struct AxisAt {
+  AxisAt(int axis, Loc loc = Loc::current()) : axis(axis), loc(loc) {}
+  AxisAt(std::optional<int> axis, Loc loc = Loc::current()) : axis(axis), loc(loc) {}
+  AxisAt(std::nullopt_t, Loc loc = Loc::current()) : loc(loc) {}
+  AxisAt(std::floating_point auto axis, Loc loc = Loc::current()) = delete;  // 0.5 would be axis 0
+  std::optional<int> axis;
+  Loc loc;
+};
+
+}  // namespace detail
+
 // The axis of each argument along which the examples lie, negative from the end; none: all get the whole argument.
 class InAxes {
  public:
-  InAxes(int axis = 0) : all_(axis) {}                                      // of all arguments
-  InAxes(std::initializer_list<std::optional<int>> axes) : each_(axes) {}   // of each of them
+  InAxes(int axis = 0) : all_(axis) {}  // of all arguments
+  InAxes(std::floating_point auto axis) = delete;
+  InAxes(std::initializer_list<detail::AxisAt> axes) {  // of each of them
+    for (const detail::AxisAt& each : axes) each_.push_back(each.axis);
+  }
   InAxes(std::vector<std::optional<int>> axes) : each_(std::move(axes)) {}  // of each of them
   // Of an argument. Throws Error where the list is of another length.
   std::optional<int> of(std::size_t argument, std::size_t count, Loc loc) const;
@@ -61,14 +79,6 @@ class VmapRecorder {
   State* state_;
 };
 
-// An axis of a braced list, and where that is written.
-struct AxisAt {
-  AxisAt(int axis, Loc loc = Loc::current()) : axis(axis), loc(loc) {}
-  AxisAt(std::optional<int> axis, Loc loc = Loc::current()) : axis(axis), loc(loc) {}
-  AxisAt(std::nullopt_t, Loc loc = Loc::current()) : loc(loc) {}
-  std::optional<int> axis;
-  Loc loc;
-};
 // T, as the type of a parameter of which overload resolution among templates makes nothing.
 template <class F, class T>
 struct Undeduced {
@@ -151,16 +161,13 @@ requires(!std::is_same_v<Axes, VmapOptions>) auto vmap(F&& f, const Axes& in_axe
     return vmap(std::forward<F>(f));  // so that no more is said than the sentence
 }
 template <class F>
-auto vmap(F&& f, std::initializer_list<std::optional<int>> in_axes, int out_axis, Loc loc = Loc::current()) {
+auto vmap(F&& f, std::initializer_list<detail::AxisAt> in_axes, int out_axis, Loc loc = Loc::current()) {
   return vmap(std::forward<F>(f), in_axes.size() == 0 ? InAxes() : InAxes(in_axes), out_axis, loc);
 }
 // g++ 12 takes {.out_axis = 1} for a list too. A template with a pack comes after one without, so VmapOptions get it.
 template <class F, class... None>
 auto vmap(F&& f, typename detail::Undeduced<F, std::initializer_list<detail::AxisAt>>::type in_axes, None...) {
-  std::vector<std::optional<int>> axes;
-  for (const detail::AxisAt& each : in_axes) axes.push_back(each.axis);
-  return vmap(std::forward<F>(f), axes.empty() ? InAxes() : InAxes(axes), 0,
-              axes.empty() ? Loc() : in_axes.begin()->loc);
+  return vmap(std::forward<F>(f), in_axes, 0, in_axes.size() == 0 ? Loc() : in_axes.begin()->loc);
 }
 
 // A model whose tensors are those of all models, stacked along a new axis 0: what vmap takes for an ensemble, and what
