@@ -59,15 +59,17 @@ struct MatmulTile {
   bool left_packed, right_packed;  // this thread's tile before had the same left or right: its packed copy is valid
 };
 // Elements of a tile's panels. Operands are packed for the whole depth, so that what two neighbouring tiles share is
-// packed once; deeper products than `kept_depth` are packed slice by slice.
+// packed once; deeper products than `kept_depth` are packed slice by slice, each where the one before was.
 struct MatmulPanels {
-  static constexpr std::int64_t kept_depth = 4096;
+  static constexpr std::int64_t kept_depth = 3072;
+  // The panels of a slice of this depth, 4 to 12 KiB each, stay in the first cache while a block is computed.
+  static constexpr std::int64_t slice_depth = 256;
   // A slice's part of a panel begins on a vector's boundary.
   static constexpr std::int64_t width(std::int64_t size) { return (size + 15) / 16 * 16; }
   std::int64_t left, right;
 };
 constexpr MatmulPanels matmul_panels(std::int64_t rows, std::int64_t columns, std::int64_t depth) {
-  const std::int64_t kept = depth < MatmulPanels::kept_depth ? depth : MatmulPanels::kept_depth;
+  const std::int64_t kept = depth <= MatmulPanels::kept_depth ? depth : MatmulPanels::slice_depth;
   const std::int64_t left = MatmulPanels::width(rows) * kept;
   return {left > depth ? left : depth, MatmulPanels::width(columns) * kept};  // a vector is packed as a left panel
 }

@@ -21,8 +21,6 @@ constexpr int register_bytes = 32, block_columns = 4;  // of 16 registers a bloc
 constexpr int register_bytes = 16, block_columns = 4;
 #endif
 constexpr int block_vectors = 3;
-// The panels of a slice of this depth, 4 to 12 KiB each, stay in the first cache while a block is computed.
-constexpr Int slice_depth = 256;
 
 template <class T>
 constexpr int width = register_bytes / static_cast<int>(sizeof(T));
@@ -169,7 +167,7 @@ void multiply(const MatmulTile& tile) {
   const RightPanels right_panels(tile.columns);
   const bool kept = tile.depth <= MatmulPanels::kept_depth;
   const Int left_width = MatmulPanels::width(tile.rows), right_width = MatmulPanels::width(tile.columns);
-  const Int slices = (tile.depth + slice_depth - 1) / slice_depth;
+  const Int slices = (tile.depth + MatmulPanels::slice_depth - 1) / MatmulPanels::slice_depth;
   for (Int slice = 0; slice < slices; ++slice) {
     const Int k = slice * tile.depth / slices, depth = (slice + 1) * tile.depth / slices - k;
     T* const left = reinterpret_cast<T*>(tile.left_panel) + (kept ? k : 0) * left_width;
