@@ -10,6 +10,7 @@
 #include "base/options.hpp"
 #include "base/storage.hpp"
 #include "bench/model_cases.hpp"
+#include "runtime/host/isa.hpp"
 #include "tests/runtime/support.hpp"
 #include "weft/memory.hpp"
 
@@ -20,6 +21,11 @@ namespace {
 // A compiled call takes no more than an eager one, but for a hundredth: results of some KiB have memory from the first
 // step on, and gaps between temporaries are not always as large as a library's workspace.
 constexpr double most_of_eager = 1.01;
+// Our own products keep packed panels of both operands for each thread, 2 MiB in the training step of gpt2, which takes
+// 1.03 of eager's so. Where oneDNN does the products, there are none.
+std::int64_t room_for_panels(const Explanation::Memory& planned) {
+  return host_isa() == Isa::avx512 ? 0 : planned.workspace;
+}
 
 // The most that a call takes beside what was there before, once it has been made a few times.
 template <class Call>
@@ -51,7 +57,8 @@ void check_memory(const char* name, const char* what, Make make, A&... argument)
                 << ", eager " << static_cast<double>(most_eager) / 1048576);
   CHECK(all >= 0.95 * static_cast<double>(most));
   CHECK(all <= 1.05 * static_cast<double>(most));
-  CHECK(static_cast<double>(most) <= most_of_eager * static_cast<double>(most_eager));
+  CHECK(static_cast<double>(most) <=
+        most_of_eager * static_cast<double>(most_eager) + static_cast<double>(room_for_panels(planned)));
 }
 
 struct Checker {

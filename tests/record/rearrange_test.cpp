@@ -368,16 +368,9 @@ TEST_CASE("arguments that do not fit are refused with the reason") {
   refused([&] { pad(x, {1, 0, 1}); }, "[pad] 3 widths");
   refused([&] { gather(x, 0, vector({0})); }, "[gather] the index i64[1] does not fit f32[3,4] beside axis 0");
   refused([&] { gather(x, 0, v); }, "[gather] the index must be an integer, it is f32[3]");
-  refused(
-      [&] {
-        gather(x, 0, reshape(vector({0, 1, 2, 3}), {1, 4})).eval();
-      },
-      "[gather] an index is out of range [0, 3)");
-  refused(
-      [&] {
-        scatter_add(x, 1, reshape(vector({4}), {1, 1}), x).eval();
-      },
-      "[scatter_add] an index is out of range [0, 4)");
+  const Tensor row = reshape(vector({0, 1, 2, 3}), {1, 4}), four = reshape(vector({4}), {1, 1});
+  refused([&] { gather(x, 0, row).eval(); }, "[gather] an index is out of range [0, 3)");
+  refused([&] { scatter_add(x, 1, four, x).eval(); }, "[scatter_add] an index is out of range [0, 4)");
   refused([&] { index_add(x, 0, vector({1}), x); }, "[index_add] the source is f32[3,4], not f32[1,4]");
   refused([&] { index_select(x, 0, vector({-1})).eval(); }, "[index_select] an index is out of range");
   refused([&] { masked_fill(x, x, 1); }, "[masked_fill] the mask must be bool, it is f32[3,4]");
