@@ -6,8 +6,8 @@
 using namespace weft;
 using namespace weft::testing;
 
-TEST_CASE("random programs") { check_coverage(check_random_programs(201, 200)); }
+TEST_CASE("random programs") { check_coverage(check_random_programs(201, 100)); }
 
 TEST_CASE("random programs whose operations share no kernel") {
-  CHECK(check_random_programs(1001, 40, Level::O0).compared > 0);
+  CHECK(check_random_programs(1001, 20, Level::O0).compared > 0);
 }
