@@ -28,10 +28,10 @@ namespace detail {
 
 // An axis of a braced list, and where that is written.
 struct AxisAt {
-  AxisAt(int axis, Loc loc = Loc::current()) : axis(axis), loc(loc) {}
-  AxisAt(std::optional<int> axis, Loc loc = Loc::current()) : axis(axis), loc(loc) {}
-  AxisAt(std::nullopt_t, Loc loc = Loc::current()) : loc(loc) {}
-  AxisAt(std::floating_point auto axis, Loc loc = Loc::current()) = delete;  // 0.5 would be axis 0
+  AxisAt(int value, Loc where = Loc::current()) : axis(value), loc(where) {}
+  AxisAt(std::optional<int> value, Loc where = Loc::current()) : axis(value), loc(where) {}
+  AxisAt(std::nullopt_t, Loc where = Loc::current()) : loc(where) {}
+  AxisAt(std::floating_point auto value, Loc where = Loc::current()) = delete;  // 0.5 would be axis 0
   std::optional<int> axis;
   Loc loc;
 };

@@ -32,10 +32,10 @@ struct Known {
   void* address;
 };
 void* address_of_known(std::string_view name) {
-  static const Known all[] = {{"memcpy", reinterpret_cast<void*>(&std::memcpy)},
-                              {"memmove", reinterpret_cast<void*>(&std::memmove)},
-                              {"memset", reinterpret_cast<void*>(&std::memset)},
-                              {"memcmp", reinterpret_cast<void*>(&std::memcmp)}};
+  const Known all[] = {{"memcpy", reinterpret_cast<void*>(&std::memcpy)},
+                       {"memmove", reinterpret_cast<void*>(&std::memmove)},
+                       {"memset", reinterpret_cast<void*>(&std::memset)},
+                       {"memcmp", reinterpret_cast<void*>(&std::memcmp)}};
   const Known* const found = std::ranges::find(all, name, &Known::name);
   return found == std::end(all) ? nullptr : found->address;
 }
