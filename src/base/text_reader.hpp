@@ -94,9 +94,14 @@ class TextReader {
   std::string_view text_;
 
  private:
-  static constexpr int most_depth = 200;  // of parentheses
+  // Bounds of the time that a short text takes: sizes that somebody wrote have a few levels and terms.
+  static constexpr int most_depth = 8;  // of quotients in each other
+  static constexpr std::size_t most_terms = 256;
   int depth_ = 0;
 
+  void require_few(Dim a, Dim b = 1) const {
+    if (dims::terms(a).size() * dims::terms(b).size() > most_terms) refuse("a size of fewer terms");
+  }
   Dim sum() {
     if (accept("-2^62")) return Dim(INT64_MIN);
     const bool negative = is("-") && !(at_ + 1 < text_.size() && text_[at_ + 1] >= '0' && text_[at_ + 1] <= '9');
@@ -106,6 +111,7 @@ class TextReader {
       const bool minus = is(" - ");
       at_ += 3;
       result = minus ? result - term() : result + term();
+      require_few(result);
     }
     return result;
   }
@@ -138,7 +144,11 @@ class TextReader {
   }
   Dim term() {
     Dim result = factor();
-    while (accept("*")) result = result * factor();
+    while (accept("*")) {
+      const Dim next = factor();
+      require_few(result, next);
+      result = result * next;
+    }
     return result;
   }
 };

@@ -177,6 +177,12 @@ class Reader {
   void values(const Json& json, const char* name, const char* before) {
     for (const Json& each : list(json, name)) text += before + plain(each, "a value");
   }
+  bool flag(const Json& json, const char* name) const {
+    const auto found = json.find(name);
+    if (found == json.end()) return false;
+    if (!found->is_boolean()) refuse("'", name, "' is no bool");
+    return found->get<bool>();
+  }
   const Json& member(const Json& json, const char* name, const char* of) const {
     if (!json.is_object()) refuse("a ", of, " is no object");
     const auto found = json.find(name);
@@ -200,7 +206,7 @@ class Reader {
   }
   void condition(const Json& json, const std::string& margin) {
     text += margin + "decided " + plain(member(json, "that", "decision"), "a decision");
-    if (json.contains("after")) text += "  after";
+    if (flag(json, "after")) text += "  after";
     comment(json);
   }
 
@@ -278,7 +284,7 @@ class Reader {
     if (json.contains("attributes")) attributes(static_cast<Op>(op), json["attributes"], !operands.empty());
     text += ")";
     if (json.contains("recomputation")) text += " recomputation " + integer(json["recomputation"], "a recomputation");
-    if (json.contains("offloaded")) text += " offloaded";
+    if (flag(json, "offloaded")) text += " offloaded";
     comment(json);
     for (const Json& body : list(json, "bodies")) graph(body, margin + "  ", level + 1);
   }

@@ -57,7 +57,7 @@ class Parser final : TextReader {
       type.shape.push_back(size());
     }
     type.weak = accept("'");
-    if (accept("@cuda:")) type.device = Device::cuda(number<int>("the number of a device"));
+    if (accept("@cuda:")) type.device = Device::cuda(number<std::uint8_t>("the number of a device"));
     return type;
   }
 

@@ -15,8 +15,10 @@
 #include "ir/graph_json.hpp"
 #include "ir/operation_set.hpp"
 #include "ir/parse.hpp"
+#include "package/imported_checks.hpp"
 #include "record/dry_run.hpp"
 #include "record/evaluate.hpp"
+#include "record/size_checks.hpp"
 #include "trace/call_context.hpp"
 #include "trace/names.hpp"
 #include "trace/registry.hpp"
@@ -242,12 +244,17 @@ void check(const Graph& graph, const Head& head, Loc loc) {
   if (constants != head.constants.size())
     fail(operation, loc, "the graph has ", constants, " constants, and their list ", head.constants.size());
   check_sizes(graph, loc);
+  check_imported(graph, operation, loc);
   try {
     verify(graph);
   } catch (const InternalError& error) {
     const std::string text = error.what();
     fail(operation, loc, "the graph does not hold together: ", text.substr(0, text.find('\n')));
   }
+  std::vector<std::int64_t> examples;
+  for (const DimSymbol& symbol : graph.symbols) examples.push_back(symbol.hint);
+  check_guards(graph, examples, operation, loc);
+  check_sizes_at(graph, examples, operation, loc);
 }
 
 }  // namespace
@@ -315,8 +322,13 @@ ExportedGraph make_exported(const FunctionHandle& function, const CallSignature&
       add_output(source, results++ == 0 ? std::string("output") : concat_text("output_", results - 1), result_role);
   for (const TraceResult::State& state : traced.states) {
     if (state.source.kind == Source::Kind::undefined) refuse("the function makes an argument undefined");
+    const auto input = std::ranges::find(traced.inputs, state.leaf);
     const std::string path = path_in(layout.name(state.leaf));
-    add_output(state.source, path.empty() ? concat_text("input_", layout.leaf(state.leaf).argument) : path, state_role);
+    add_output(state.source,
+               input != traced.inputs.end() ? inputs[static_cast<std::size_t>(input - traced.inputs.begin())].name
+               : path.empty()               ? concat_text("input_", layout.leaf(state.leaf).argument)
+                                            : path,
+               state_role);
   }
   std::vector<std::string> constants;
   std::map<const Storage*, std::string> known;
@@ -342,7 +354,13 @@ using detail::ExportedData;
 int operation_set_version() { return operation_set; }
 
 std::string ExportedGraph::text() const { return detail::to_text(*data_); }
-std::string ExportedGraph::json() const { return detail::to_json(*data_).dump(1) + "\n"; }
+std::string ExportedGraph::json() const {
+  try {
+    return detail::to_json(*data_).dump(1) + "\n";
+  } catch (const nlohmann::json::type_error&) {
+    fail("ExportedGraph", {}, "a name in the graph is not UTF-8, which JSON needs: write it as text");
+  }
+}
 const std::vector<GraphPort>& ExportedGraph::inputs() const { return data_->inputs; }
 const std::vector<GraphPort>& ExportedGraph::outputs() const { return data_->outputs; }
 const GraphView& ExportedGraph::graph() const { return data_->view; }
@@ -350,6 +368,11 @@ const std::map<std::string, Tensor>& ExportedGraph::tensors() const { return dat
 
 namespace {
 
+void check_constants(const ExportedData& data, Loc loc) {
+  for (const std::string& name : data.constants)
+    if (!data.tensors.contains(name))
+      fail("ExportedGraph", loc, "the constant '", name, "' is missing: give it to import_graph");
+}
 // The graph's inputs: the arguments, and the weights in between.
 std::vector<Tensor> all_inputs(const ExportedData& data, std::span<const Tensor> arguments, Loc loc) {
   const auto is_argument = [](const GraphPort& port) { return port.role == detail::argument_role; };
@@ -369,9 +392,7 @@ std::vector<Tensor> all_inputs(const ExportedData& data, std::span<const Tensor>
       fail("ExportedGraph", loc, "the weight '", port.name, "' is missing: give it to import_graph");
     inputs.push_back(found->second);
   }
-  for (const std::string& name : data.constants)
-    if (!data.tensors.contains(name))
-      fail("ExportedGraph", loc, "the constant '", name, "' is missing: give it to import_graph");
+  check_constants(data, loc);
   return inputs;
 }
 
@@ -383,6 +404,7 @@ std::vector<Tensor> ExportedGraph::operator()(std::span<const Tensor> arguments,
   return data_->view.run(inputs, loc);
 }
 std::function<std::vector<Tensor>(std::span<const Tensor>)> ExportedGraph::compiled() const {
+  check_constants(*data_, {});
   return [run = data_->view.compiled(), data = data_](std::span<const Tensor> arguments) {
     return run(all_inputs(*data, arguments, {}));
   };
@@ -439,17 +461,19 @@ ExportedGraph import_graph(std::string_view text, std::map<std::string, Tensor> 
 
 namespace {
 std::string tensors_path(const std::string& path) {
-  const std::size_t folder = path.find_last_of('/'), dot = path.find_last_of('.');
-  const bool has_ending = dot != path.npos && (folder == path.npos || dot > folder + 1);
-  return (has_ending ? path.substr(0, dot) : path) + ".safetensors";
+  for (const std::string_view ending : {".json", ".graph", ".txt"})
+    if (path.ends_with(ending) && path.size() > ending.size() && path[path.size() - ending.size() - 1] != '/')
+      return path.substr(0, path.size() - ending.size()) + ".safetensors";
+  return path + ".safetensors";
 }
 }  // namespace
 
 void save_graph(const std::string& path, const ExportedGraph& graph, Loc loc) {
   const std::string text = path.ends_with(".json") ? graph.json() : graph.text();
-  if (!graph.tensors().empty()) io::save(tensors_path(path), graph.tensors(), loc);
+  // The text is on its way to the disk before the weights get their name.
   io::NewFile file("save_graph", path.c_str(), loc);
   file.write(text);
+  if (!graph.tensors().empty()) io::save(tensors_path(path), graph.tensors(), loc);
   file.finish();
 }
 

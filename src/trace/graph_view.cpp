@@ -12,6 +12,7 @@
 #include "record/host_values.hpp"
 #include "record/record.hpp"
 #include "record/run_graph.hpp"
+#include "record/size_checks.hpp"
 #include "trace/registry.hpp"
 
 namespace weft {
@@ -64,7 +65,16 @@ Type at_sizes(Type type, std::span<const std::int64_t> symbols) {
   return type;
 }
 
-// The sizes; throws where the inputs are not the graph's.
+// Throws where the elements of a constant are missing: an imported graph can be looked at without them.
+void check_constants(const Graph& graph, Loc loc) {
+  for (const Tensor& value : graph.nodes) {
+    if (value.node()->op == Op::data && !value.node()->storage && !type_of(value).shape.element_count().same(Dim(0)))
+      fail("run", loc, "a constant of the graph has no elements: ", to_string(type_of(value)));
+    for (const auto& body : value.node()->bodies()) check_constants(*body, loc);
+  }
+}
+
+// The sizes; throws where the inputs are not the graph's, or their sizes are of calls that it was not traced for.
 std::vector<std::int64_t> check_inputs(const Graph& graph, std::span<const Tensor> inputs, Loc loc) {
   if (inputs.size() != graph.inputs.size())
     fail("run", loc, "the graph has ", counted(static_cast<std::int64_t>(graph.inputs.size()), "input", "inputs"),
@@ -79,6 +89,9 @@ std::vector<std::int64_t> check_inputs(const Graph& graph, std::span<const Tenso
     if (given.dtype != wanted.dtype || given.device != wanted.device || !given.shape.same(wanted.shape))
       fail("run", loc, "input ", i, " is ", to_string(given), ", and the graph's is ", to_string(wanted));
   }
+  check_constants(graph, loc);
+  check_guards(graph, symbols, "run", loc);
+  if (!symbols.empty()) check_sizes_at(graph, symbols, "run", loc);
   return symbols;
 }
 
@@ -267,6 +280,7 @@ GraphView GraphView::optimized() const {
   return detail::with_graph(*data_, optimize(data_->graph, detail::options_of(*data_)));
 }
 std::function<std::vector<Tensor>(std::span<const Tensor>)> GraphView::compiled() const {
+  detail::check_constants(data_->graph, {});
   std::shared_ptr<const Executable> made = compile_graph(data_->graph, detail::options_of(*data_));
   return [made = std::move(made), data = data_](std::span<const Tensor> inputs) {
     return detail::run_plan(*made, data->graph, inputs);
