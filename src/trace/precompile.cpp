@@ -61,6 +61,8 @@ void add_dry_run(PrecompileState& state, const std::string& title, void (*progra
     program(context);
   } catch (const std::exception& error) {
     failure = first_line(error.what());
+  } catch (...) {
+    failure = "an exception that is no std::exception";
   }
   for (std::size_t i = before; i < state.requests.size(); ++i) {
     state.entry_of.push_back(state.entries.size());

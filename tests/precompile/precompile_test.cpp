@@ -164,9 +164,18 @@ TEST_CASE("what fails is an entry with a sentence, and the rest is made" * needs
   all.add(wrong, tensor_spec({3, 2}));
   all.add(good, tensor_spec({3}));
   all.add([](const Tensor& x) { return (x * 2).item<double>(); }, tensor_spec({1}));
+  const auto before = compile([](const Tensor& x) { return x * 1.5625 - 3; });
+  all.add(
+      [&](const Tensor& x) {
+        before(x);
+        throw 5;
+      },
+      tensor_spec({3}));
   PrecompileReport report = all.run();
   CAPTURE(report.text());
-  REQUIRE(report.entries.size() == 4);
+  REQUIRE(report.entries.size() == 6);
+  CHECK(report.entries[4].failure.empty());
+  CHECK(contains(report.entries[5].failure, "an exception that is no std::exception"));
   CHECK(contains(report.entries[0].failure, "leave out of what is precompiled what reads values"));
   CHECK(contains(report.entries[1].failure, "[matmul] "));
   CHECK(report.entries[2].failure.empty());
