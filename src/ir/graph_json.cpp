@@ -134,10 +134,9 @@ class Reader {
     fail(operation_, loc_, "the JSON is no graph: ", words...);
   }
   const Json& list(const Json& json, const char* name) const {
-    static const Json none = Json::array();
     if (!json.is_object()) refuse("an object is expected");
     const auto found = json.find(name);
-    if (found == json.end()) return none;
+    if (found == json.end()) return none_;
     if (!found->is_array()) refuse("'", name, "' is no list");
     return *found;
   }
@@ -291,6 +290,7 @@ class Reader {
 
   const char* operation_;
   Loc loc_;
+  Json none_ = Json::array();
 };
 
 }  // namespace
