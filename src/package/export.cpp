@@ -51,7 +51,9 @@ void visit_nodes(const Graph& graph, Visit&& visit) {
   }
 }
 
-GraphView view_of_graph(Graph graph) { return view_of(std::make_shared<const GraphData>(GraphData{std::move(graph)})); }
+GraphView view_of_graph(Graph graph, bool is_imported) {
+  return view_of(std::make_shared<const GraphData>(GraphData{std::move(graph), {}, is_imported}));
+}
 
 // `argument 0 (in.weight)` as in.weight.
 std::string path_in(const std::string& name) {
@@ -343,7 +345,7 @@ ExportedGraph make_exported(const FunctionHandle& function, const CallSignature&
     constants.push_back(name);
   });
   return ExportedGraph(std::make_shared<const ExportedData>(
-      ExportedData{view_of_graph(std::move(graph)), std::move(inputs), std::move(outputs), std::move(constants),
+      ExportedData{view_of_graph(std::move(graph), false), std::move(inputs), std::move(outputs), std::move(constants),
                    std::string(version()), std::move(tensors)}));
 }
 
@@ -455,7 +457,7 @@ ExportedGraph import_graph(std::string_view text, std::map<std::string, Tensor> 
   }
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) head.outputs[i].type = to_string(type_of(graph.outputs[i]));
   return ExportedGraph(std::make_shared<const ExportedData>(
-      ExportedData{view_of_graph(std::move(graph)), std::move(head.inputs), std::move(head.outputs),
+      ExportedData{view_of_graph(std::move(graph), true), std::move(head.inputs), std::move(head.outputs),
                    std::move(head.constants), std::move(head.written_by), std::move(tensors)}));
 }
 

@@ -75,7 +75,8 @@ void check_constants(const Graph& graph, Loc loc) {
 }
 
 // The sizes; throws where the inputs are not the graph's, or their sizes are of calls that it was not traced for.
-std::vector<std::int64_t> check_inputs(const Graph& graph, std::span<const Tensor> inputs, Loc loc) {
+std::vector<std::int64_t> check_inputs(const GraphData& data, std::span<const Tensor> inputs, Loc loc) {
+  const Graph& graph = data.graph;
   if (inputs.size() != graph.inputs.size())
     fail("run", loc, "the graph has ", counted(static_cast<std::int64_t>(graph.inputs.size()), "input", "inputs"),
          ", and ", inputs.size(), " were given");
@@ -89,15 +90,18 @@ std::vector<std::int64_t> check_inputs(const Graph& graph, std::span<const Tenso
     if (given.dtype != wanted.dtype || given.device != wanted.device || !given.shape.same(wanted.shape))
       fail("run", loc, "input ", i, " is ", to_string(given), ", and the graph's is ", to_string(wanted));
   }
-  check_constants(graph, loc);
   check_guards(graph, symbols, "run", loc);
-  if (!symbols.empty()) check_sizes_at(graph, symbols, "run", loc);
+  if (data.is_imported) {
+    check_constants(graph, loc);
+    if (!symbols.empty()) check_sizes_at(graph, symbols, "run", loc);
+  }
   return symbols;
 }
 
-std::vector<Tensor> run_plan(const Executable& executable, const Graph& graph, std::span<const Tensor> inputs) {
+std::vector<Tensor> run_plan(const Executable& executable, const GraphData& data, std::span<const Tensor> inputs) {
   const Loc loc;
-  const std::vector<std::int64_t> symbols = check_inputs(graph, inputs, loc);
+  const Graph& graph = data.graph;
+  const std::vector<std::int64_t> symbols = check_inputs(data, inputs, loc);
   evaluate(inputs, loc);
   struct Held {
     std::vector<Storage*> blocks;
@@ -265,15 +269,14 @@ std::size_t GraphView::index(const Tensor& value) const {
 std::string GraphView::text() const { return to_text(data_->graph); }
 
 std::vector<Tensor> GraphView::run(std::span<const Tensor> inputs, Loc loc) const {
-  const Graph& graph = data_->graph;
-  return run_eagerly(graph, inputs, detail::check_inputs(graph, inputs, loc), loc);
+  return run_eagerly(data_->graph, inputs, detail::check_inputs(*data_, inputs, loc), loc);
 }
 std::vector<Tensor> GraphView::run(std::span<const Tensor> inputs, const Watch& watch, Loc loc) const {
   const Graph& graph = data_->graph;
   const WatchNode of_node = [&](const Node& node, std::span<const Tensor> results) {
     watch(NodeView(graph.nodes[graph.number(node)]), results);
   };
-  return run_eagerly(graph, inputs, detail::check_inputs(graph, inputs, loc), loc, &of_node);
+  return run_eagerly(graph, inputs, detail::check_inputs(*data_, inputs, loc), loc, &of_node);
 }
 GraphView GraphView::optimized() const {
   const DecidedSizes sizes(data_->graph);
@@ -283,7 +286,7 @@ std::function<std::vector<Tensor>(std::span<const Tensor>)> GraphView::compiled(
   detail::check_constants(data_->graph, {});
   std::shared_ptr<const Executable> made = compile_graph(data_->graph, detail::options_of(*data_));
   return [made = std::move(made), data = data_](std::span<const Tensor> inputs) {
-    return detail::run_plan(*made, data->graph, inputs);
+    return detail::run_plan(*made, *data, inputs);
   };
 }
 GraphView GraphView::rewrite(const Replace& replace) const {

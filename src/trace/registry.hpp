@@ -36,6 +36,7 @@ std::shared_ptr<const RegisteredPasses> registered_passes(std::uint64_t set);
 struct GraphData {
   Graph graph;
   FunctionOptions options = {};
+  bool is_imported = false;  // no recorder made it: each call asks whether its sizes hold together
 };
 
 // A graph under a registered backend: asked at the first run. Many calls may run it at once.
