@@ -14,6 +14,38 @@ using runtime::cuda::Attended;
 using runtime::cuda::attended_values;
 using runtime::cuda::AttentionSizes;
 
+namespace {
+
+// Whether the types are those of attention. The kernels read by them, and a graph that was imported may have given the
+// name to something else. `types`: operands, then results.
+bool have_shapes_of_attention(const AttentionNode& node, std::size_t operands) {
+  const std::vector<Type>& types = node.types;
+  const bool backward = node.fixed.is_backward;
+  const Shape &query = types[0].shape, &key = types[1].shape, &value = types[2].shape;
+  const int rank = query.rank();
+  const auto same = [](const Shape& a, const Shape& b, int axes) {
+    bool equal = a.rank() >= axes && b.rank() >= axes;
+    for (int i = 0; equal && i < axes; ++i) equal = a[i] == b[i];
+    return equal;
+  };
+  const auto is = [&](const Type& type, const Shape& shape) {
+    return type.dtype == node.fixed.dtype && type.shape.rank() == shape.rank() && same(type.shape, shape, rank);
+  };
+  if (!same(query, key, rank - 3) || !same(key, value, rank - 1) || !(key[rank - 1] == query[rank - 1])) return false;
+  Shape output = query;
+  output[rank - 1] = value[rank - 1];
+  const auto are_stats = [&](const Type& type) {
+    return type.dtype == DType::f32 && type.shape.rank() == rank - 1 && same(type.shape, query, rank - 1);
+  };
+  const Type* const results = types.data() + operands;
+  if (!backward) return is(results[0], output) && are_stats(results[1]);
+  const Type* const last = results - 3;  // output, stats, gradient
+  return is(last[0], output) && are_stats(last[1]) && is(last[2], output) && is(results[0], query) &&
+         is(results[1], key) && is(results[2], value);
+}
+
+}  // namespace
+
 std::optional<AttentionNode> attention_node(const Node& node) {
   if (node.op != Op::call || node.definition || &node.attributes().type() != &attribute_type<AttentionCall>) return {};
   const std::string_view name = name_of(node);
@@ -43,6 +75,7 @@ std::optional<AttentionNode> attention_node(const Node& node) {
   if (fixed.has_mask) fixed.mask_dtype = made.types[3].dtype;
   for (const Type& type : {key, value})
     if (type.shape.rank() != rank || type.dtype != fixed.dtype) return {};
+  if (!have_shapes_of_attention(made, node.operand_count)) return {};
   const Dim features[] = {query.shape[rank - 1], value.shape[rank - 1]};
   for (const Dim each : features)
     if (!each.is_constant() || each.constant() == 0 || each.constant() % attention_alignment != 0) return {};

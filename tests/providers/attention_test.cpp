@@ -5,6 +5,7 @@
 #include "passes/cse.hpp"
 #include "passes/dead_code.hpp"
 #include "passes/regions.hpp"
+#include "providers/attention.hpp"
 #include "providers/provider.hpp"
 #include "schedule/schedule.hpp"
 #include "tests/ir/support.hpp"
@@ -186,4 +187,28 @@ TEST_CASE("attention lies in memory as its readers want it: heads of a packed pr
   CHECK(same(steps[0]->strides[0], of_heads));
   CHECK(same(steps[1]->of_operands[3], of_heads));
   CHECK(same(steps[1]->of_operands[5], of_heads));  // the gradient, as the product gives it
+}
+
+TEST_CASE("a call with the name of attention and other shapes is not taken whole") {
+  const Device device = Device::cuda(0);
+  const auto forward = [&](Shape q, Shape k, bool gqa) {
+    Traced traced(device);
+    const Tensor query = traced.input(q), key = traced.input(k), value = traced.input(k);
+    return traced.graph({nn::scaled_dot_product_attention(query, key, value, {.enable_gqa = gqa})});
+  };
+  const auto offered = [](const Graph& graph) {
+    int count = 0;
+    for (const Tensor& value : graph.nodes)
+      count += is_attention(*value.node()) && providers::attention_node(*value.node()).has_value();
+    return count;
+  };
+  CHECK(offered(forward(Shape::of(2, 4, 100, 64), Shape::of(2, 4, 80, 64), false)) == 1);
+  CHECK(offered(forward(Shape::of(2, 4, 100, 64), Shape::of(2, 2, 80, 64), true)) == 1);
+  CHECK(offered(forward(Shape::of(100, 64), Shape::of(80, 64), false)) == 1);
+  CHECK(offered(Traced(device).attention()) >= 1);
+  Graph graph = forward(Shape::of(2, 4, 100, 64), Shape::of(2, 4, 80, 64), false);
+  for (const Tensor& value : graph.nodes)
+    if (value.node()->op == Op::input && value.node()->attributes<Parameter>().slot == 2)
+      value.node()->type.shape[2] = 8;  // fewer values than keys
+  CHECK(offered(graph) == 0);
 }
