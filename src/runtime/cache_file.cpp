@@ -64,8 +64,8 @@ struct Reader {
   }
 };
 
-// What kernels depend on and their sources do not show; empty where this machine has no such thing. That of the compiler
-// starts it, where it has not been asked before.
+// What kernels depend on and their sources do not show; empty where this machine has no such thing. That of the
+// compiler starts it, where it has not been asked before.
 std::string compiler_version() {
   try {
     return host_compiler().version;
@@ -182,6 +182,8 @@ std::size_t load_entries(const std::string& name, std::string_view all, Loc loc)
   nlohmann::json here = fields_of_process();
   // The same file is the same compiler: it need not be started.
   const std::string compiler_file = host_compiler_file();
+  for (const auto& [field, value] : made.items())
+    if (!value.is_string()) refuse(" is damaged");
   if (compiler_file.empty() || made.value(compiler_file_field, "") != compiler_file)
     here[compiler_field] = compiler_version();
   if (made.contains(nvrtc_field)) here[nvrtc_field] = nvrtc_version();

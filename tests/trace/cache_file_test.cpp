@@ -92,6 +92,11 @@ TEST_CASE("a file that does not fit is refused, with what differs" * needs(a_com
   changed[at] = 'z';
   write(other, changed, true);
   CHECK(contains(refused(), "was made for another instruction set: z"));
+  changed = bytes;
+  const std::size_t field = changed.find("\"instruction set\":\"") + 18, end = changed.find('"', field + 1);
+  changed.replace(field, end + 1 - field, std::string(end + 1 - field, '5'));  // a number
+  write(other, changed, true);
+  CHECK(contains(refused(), "is damaged"));
   CHECK(contains(message_of([&] { save_cache("/nonexistent/folder/a"); }),
                  "[save_cache] /nonexistent/folder/a can't be written"));
   options().cache_directory = folder.path / "gone";
