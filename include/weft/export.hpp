@@ -72,7 +72,9 @@ int operation_set_version();
 ExportedGraph import_graph(std::string_view text, std::map<std::string, Tensor> tensors = {}, Loc loc = Loc::current());
 
 // Writes json() where the path ends in .json, else text(); and beside it, where the graph has tensors, these as
-// NAME.safetensors. Both appear at once or not at all. Throws Error where they can't be written.
+// NAME.safetensors; endings other than .json, .graph and .txt belong to the NAME. The weights get their name first,
+// when the text is written: a crash between leaves new weights beside the old text. Throws Error where they can't be
+// written.
 void save_graph(const std::string& path, const ExportedGraph& graph, Loc loc = Loc::current());
 // Reads such a file, and NAME.safetensors where that is there. Throws as import_graph, and where it can't be read.
 ExportedGraph load_graph(const std::string& path, Loc loc = Loc::current());
