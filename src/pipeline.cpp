@@ -329,7 +329,7 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
   const Timer timer;
   std::optional<providers::StoredPlans> stored = stored_plans(graphs, options);
   if (stored)
-    if (auto plans = stored->load(); plans && plans->size() == graphs.size()) {
+    if (auto plans = stored->load(options.constant_inputs); plans && plans->size() == graphs.size()) {
       for (const Graph& graph : graphs)
         if (options.device) require_device(graph, Device::cpu(), *options.device, options.title);
       auto found = executables_of(*std::move(plans), std::move(graphs), options, timer.milliseconds());
@@ -352,6 +352,8 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
     all.push_back(executable);
     const std::shared_ptr<TextSources> kept = keep ? std::make_shared<TextSources>(graph) : nullptr;
     Compilation& compilation = target->graphs.emplace_back(compilation_of(std::move(graph), executable, options));
+    if (const std::size_t number = all.size() - 1; number < options.constant_inputs.size())
+      compilation.constant_inputs = options.constant_inputs[number];
     run_of_graph(compilation, device, stages, options);
     if (kept) kept->add(compilation, device);
     executable->kept = kept;

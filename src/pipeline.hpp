@@ -116,7 +116,9 @@ struct PipelineOptions : FunctionOptions {
 #else
       true;
 #endif
-  std::vector<Update> updates;                  // whose outputs are written into their inputs' memory, where they can
+  std::vector<Update> updates;  // whose outputs are written into their inputs' memory, where they can
+  // Of each graph the inputs that are the same in many calls: Plan::constant_arguments. None: they are none's.
+  std::vector<std::vector<int>> constant_inputs;
   std::vector<std::string> skip;                // names of passes to leave out, beside those of options().skip_passes
   std::function<void(const StageView&)> after;  // called after each stage, for each graph
   bool keep = false;                            // for texts_of()

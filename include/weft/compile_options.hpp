@@ -105,6 +105,11 @@ struct CompileOptions {
   // Whether the first call inside a level compiles the derivative as well, for gradients of all of its results. By
   // default it is compiled at its first use.
   bool derivative_at_once = false;
+  // Whether Params and Buffers that the function only reads count as constants, as PyTorch's freezing has it: from the
+  // second call with the same values on, what kernels make of them (weights of products in the order in which they are
+  // read) is kept, beside the values. Others may come at any time, and are seen; results are the same bits. For
+  // inference on the CPU: a function that trains has other parameters in each call.
+  bool constant_parameters = false;
 };
 
 }  // namespace weft

@@ -28,6 +28,7 @@ struct Compilation {
   std::span<const Update> updates;
   std::string title;
   ScheduleChoices choices = {};
+  std::vector<int> constant_inputs = {};
 };
 
 // Graphs of one device: their kernels are generated and compiled together.

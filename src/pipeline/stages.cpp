@@ -142,6 +142,7 @@ std::size_t launches(Target& target) {
     plan = make_plan(schedule, compilation.entries, target.device, graph.inputs.size(), graph.outputs.size(),
                      graph.symbols.size(), target.compiled.functions);
     mark_host_buffers(plan, graph);
+    plan.constant_arguments = compilation.constant_inputs;
     plan.source_path = target.compiled.source_path;
     plan.title = compilation.title;
     if (!target.compiled.origin.empty()) compilation.executable->cache.push_back("kernels: " + target.compiled.origin);

@@ -98,11 +98,11 @@ StoredPlans::StoredPlans(std::span<const Graph> graphs, Fields fields) : fields_
   key_ = {all.digest().low, graphs_.high};  // entries of the same graphs are found by the high half
 }
 
-std::optional<std::vector<StoredPlan>> StoredPlans::load() {
+std::optional<std::vector<StoredPlan>> StoredPlans::load(std::span<const std::vector<int>> constant_arguments) {
   if (!refusal_.empty()) return std::nullopt;
   try {
     const std::optional<CacheEntry> entry = entry_of(key_);
-    if (auto plans = entry ? read(entry->payload) : std::nullopt) return plans;
+    if (auto plans = entry ? read(entry->payload, constant_arguments) : std::nullopt) return plans;
     if (!entry) found_ = nearest();
   } catch (const runtime::Malformed&) {
     found_ = "the entry is damaged";
@@ -114,7 +114,8 @@ std::optional<std::vector<StoredPlan>> StoredPlans::load() {
   return std::nullopt;
 }
 
-std::optional<std::vector<StoredPlan>> StoredPlans::read(const std::string& payload) {
+std::optional<std::vector<StoredPlan>> StoredPlans::read(const std::string& payload,
+                                                         std::span<const std::vector<int>> constant_arguments) {
   const auto miss = [&](const auto&... why) {
     found_ = concat_text(why...);
     return std::nullopt;
@@ -145,6 +146,8 @@ std::optional<std::vector<StoredPlan>> StoredPlans::read(const std::string& payl
   for (StoredPlan& each : plans) {
     each.plan.functions = functions;
     if (functions) each.plan.source_path = functions->source_path();
+    if (const auto number = static_cast<std::size_t>(&each - plans.data()); number < constant_arguments.size())
+      each.plan.constant_arguments = constant_arguments[number];
     runtime::prepare(each.plan);
     steps += each.plan.launches.size();
   }

@@ -27,13 +27,15 @@ class StoredPlans {
   // `fields`: what the caller has besides. Graphs are named at once: they may go.
   StoredPlans(std::span<const Graph> graphs, Fields fields);
 
-  std::optional<std::vector<StoredPlan>> load();
+  // `constant_arguments`: of each plan, or none of any (runtime::Plan).
+  std::optional<std::vector<StoredPlan>> load(std::span<const std::vector<int>> constant_arguments = {});
   void store(std::span<const StoredPlan> plans) const;
   // What load() found, for people: "found on disk", or why nothing was, and what differs from what is there.
   const std::string& found() const { return found_; }
 
  private:
-  std::optional<std::vector<StoredPlan>> read(const std::string& payload);
+  std::optional<std::vector<StoredPlan>> read(const std::string& payload,
+                                              std::span<const std::vector<int>> constant_arguments);
   std::string nearest() const;
   const InstructionSet target_ = target_instruction_set();
   std::string refusal_;  // why these can't be kept; empty where they can

@@ -67,13 +67,15 @@ struct Scratch {
   std::vector<PassedTensor> tensors;
   std::vector<std::int64_t> symbols;
   std::vector<Output> outputs;
-  std::vector<void*> inputs, memory;  // of the plan's arguments and results
+  std::vector<void*> inputs, memory;   // of the plan's arguments and results
+  std::vector<const void*> constants;  // those of the inputs that are weights
   std::vector<Owned> given, copies, before;
   std::vector<std::unique_ptr<dlpack::ManagedTensor, EndManaged>> exported;
   std::vector<Extent> extents;
 
   void clear() noexcept {
     tensors.clear(), symbols.clear(), outputs.clear(), inputs.clear(), memory.clear(), extents.clear();
+    constants.clear();
     exported.clear(), given.clear(), copies.clear(), before.clear();
   }
 };
@@ -96,11 +98,14 @@ class Call {
              ", there is room for ", count);
     for (const PackageOutput& output : held.outputs) size_output(output);
     check_written();
-    auto& [tensors, symbols, outputs, inputs, memory, given, copies, before, exported, extents] = scratch_;
+    auto& [tensors, symbols, outputs, inputs, memory, constants, given, copies, before, exported, extents] = scratch_;
     for (const std::uint32_t input : held.inputs)
-      inputs.push_back(runtime::PackageSpecialization::is_weight(input)
-                           ? weight(runtime::PackageSpecialization::weight_index(input))
-                           : pointer_to(input));
+      if (runtime::PackageSpecialization::is_weight(input)) {
+        inputs.push_back(weight(runtime::PackageSpecialization::weight_index(input)));
+        constants.push_back(inputs.back());
+      } else {
+        inputs.push_back(pointer_to(input));
+      }
     for (const PackageSource& source : kind_->given) given.push_back(allocate_bytes(size_of(source)));
     for (std::size_t i = 0; i < outputs.size(); ++i) memory.push_back(memory_of_output(i));
     for (std::size_t i = 0; i < given.size(); ++i) {
@@ -118,7 +123,8 @@ class Call {
     {
       const DefaultFloatModes modes;
       runtime::run(held.plan, inputs, memory,
-                   std::span(symbols).first(static_cast<std::size_t>(held.plan.symbol_count)));
+                   std::span(symbols).first(static_cast<std::size_t>(held.plan.symbol_count)), nullptr, {}, false,
+                   {constants, hold_weight, this});
     }
     // From here on nothing fails.
     for (std::size_t i = 0; i < given.size(); ++i)
@@ -301,6 +307,15 @@ class Call {
   void* weight(std::size_t number) {
     if (!weights_) weights_ = function_.package->weights.load(std::memory_order_acquire);
     return const_cast<void*>(weights_->at[number]);
+  }
+  // What keeps the memory of a weight as it is: the bytes of the file, or what has replaced them.
+  static std::shared_ptr<const void> hold_weight(const void* context, std::size_t constant) {
+    const Call& call = *static_cast<const Call*>(context);
+    const runtime::PackageSpecialization& held = *call.kind_->held;
+    const std::uint32_t input = held.inputs[static_cast<std::size_t>(held.plan.constant_arguments[constant])];
+    const auto& replaced = call.weights_->replaced[runtime::PackageSpecialization::weight_index(input)];
+    if (replaced) return replaced;
+    return call.function_.package->bytes;
   }
   void* room_of(std::size_t bytes) {
     scratch_.copies.push_back(allocate_bytes(bytes));

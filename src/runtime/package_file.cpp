@@ -501,6 +501,9 @@ void prepare(PackageFile& package) {
     for (PackageEntry& entry : package.entries)
       for (PackageSpecialization& each : entry.specializations) {
         if (each.library != PackageSpecialization::no_library) each.plan.functions = libraries[each.library];
+        for (std::size_t i = 0; i < each.inputs.size(); ++i)
+          if (PackageSpecialization::is_weight(each.inputs[i]))
+            each.plan.constant_arguments.push_back(static_cast<int>(i));
         prepare(each.plan);
         if (each.plan.symbol_count == 0 && !fits(each.plan, {})) refuse("is damaged: a step leaves its memory");
       }

@@ -54,6 +54,7 @@ struct alignas(cache_lines) Frame {
   std::size_t workspace_bytes = 0;     // on a device: what the most demanding step wants
   int threads = 0;                     // for which workspaces were computed
   Recordings recordings;
+  std::shared_ptr<const Constants::Kept> kept;  // of the constants of its call before
 
   Frame() = default;
   Frame(const Frame&) = delete;
@@ -75,7 +76,8 @@ class PreparedPlan {
         result_count_(static_cast<std::size_t>(plan.result_count)),
         symbol_count_(static_cast<std::size_t>(plan.symbol_count)),
         numbers_(symbol_count_),
-        sequence_(plan, numbers_, /*in_results=*/on_host()) {
+        sequence_(plan, numbers_, /*in_results=*/on_host()),
+        constants_(plan, sequence_) {
     for (const PlanBuffer& buffer : plan.buffers) {
       const bool is_staged = buffer.host && !is_on_host(buffer);
       staged_of_.push_back(is_staged ? static_cast<int>(staged_.size()) : -1);
@@ -109,8 +111,11 @@ class PreparedPlan {
     return sequence_.place_workspaces(numbers) - sequence_.arena_bytes(numbers);
   }
 
+  std::size_t kept_bytes() { return constants_.bytes(); }
+
   void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,
-           std::span<const std::int64_t> symbols, Queue* queue, std::span<Storage* const> blocks, bool checks_wait) {
+           std::span<const std::int64_t> symbols, Queue* queue, std::span<Storage* const> blocks, bool checks_wait,
+           const ConstantKeys& constants) {
     WEFT_CHECK(
         arguments.size() == argument_count_ && results.size() == result_count_ && symbols.size() == symbol_count_,
         "the plan was made for ", argument_count_, " arguments, ", result_count_, " results and ", symbol_count_,
@@ -134,12 +139,13 @@ class PreparedPlan {
     sequence_.bind(frame.pointers, arguments, results);
     if (!staged_.empty()) stage(frame, arguments, queue);
     std::byte* const scratch = workspace ? static_cast<std::byte*>(workspace->data) : nullptr;
+    const std::byte* const* const packed = constants_.any() ? packed_for(frame, constants) : nullptr;
     Watch* const watch = current_watch;
     std::byte* const arena = frame.arena ? static_cast<std::byte*>(frame.arena->data) : nullptr;
     const auto run_step = [&](std::size_t step, Queue* on) {
       const std::span workspace = on_host() ? sequence_.workspace_of(step, frame.numbers, arena, results)
                                             : std::span(scratch, frame.workspace_bytes);
-      sequence_.run(step, {frame.pointers.data(), frame.numbers, workspace, on, checks_wait, watch});
+      sequence_.run(step, {frame.pointers.data(), frame.numbers, workspace, on, checks_wait, watch}, packed);
     };
     const bool record =
         queue && sequence_.steps() >= least_to_record && never_waits(checks_wait) && options().cuda_graphs && !watch;
@@ -227,6 +233,20 @@ class PreparedPlan {
         return;
     }
     delete frame;
+  }
+
+  // What was made of the call's constants, by place in the table of pointers; null: nothing.
+  const std::byte* const* packed_for(Frame& frame, const ConstantKeys& constants) {
+    bool is_new = false;
+    const Constants::Kept* const kept =
+        constants_.find(frame.kept, constants, {frame.pointers.data(), frame.numbers, {}, nullptr}, is_new);
+    // Other frames give up what it replaces.
+    for (std::size_t i = 0; is_new && i < spares_.count(); ++i)
+      if (std::atomic<Frame*>& spare = spares_.of(i); Frame* const other = spare.exchange(nullptr)) {
+        other->kept.reset();
+        give_back(other);
+      }
+    return Constants::packed(kept);
   }
 
   // No step waits for the device.
@@ -324,6 +344,7 @@ class PreparedPlan {
   bool believed_ = true;
   std::vector<GivenValue> arguments_, results_;
   const Sequence sequence_;
+  Constants constants_;
   // Frames of calls that have ended; more calls at once make and drop their own. A thread begins at its own place.
   ThreadSlots<std::atomic<Frame*>> spares_;
 };
@@ -340,12 +361,18 @@ std::size_t workspace_bytes(const Plan& plan, std::span<const std::int64_t> symb
   return plan.prepared->workspace(symbols);
 }
 
+std::size_t kept_bytes(const Plan& plan) {
+  WEFT_CHECK(plan.prepared, "the plan has not been prepared");
+  return plan.prepared->kept_bytes();
+}
+
 void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,
-         std::span<const std::int64_t> symbols, Queue* queue, std::span<Storage* const> blocks, bool checks_wait) {
+         std::span<const std::int64_t> symbols, Queue* queue, std::span<Storage* const> blocks, bool checks_wait,
+         const ConstantKeys& constants) {
   WEFT_CHECK(plan.prepared, "the plan has not been prepared");
   WEFT_CHECK(!queue || queue->device == plan.device, "a queue of another device than the plan's");
   try {
-    plan.prepared->run(plan, arguments, results, symbols, queue, blocks, checks_wait);
+    plan.prepared->run(plan, arguments, results, symbols, queue, blocks, checks_wait, constants);
   } catch (const Error& error) {
     if (plan.device.type != Device::Type::cpu) throw;  // perhaps of an earlier call
     rethrow_with_sizes(error, symbols);

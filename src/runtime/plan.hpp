@@ -63,7 +63,10 @@ struct Plan {
     };
     std::vector<Value> arguments, results;
   };
-  std::shared_ptr<const Given> given;          // null: the plan was made by this process, or for it alone
+  std::shared_ptr<const Given> given;  // null: the plan was made by this process, or for it alone
+  // Arguments that are the same in many calls, ascending: parameters of a model in inference, weights of a package.
+  // What steps make of them is kept (runtime/constants.hpp). Not in the file of a plan: who has it prepared says which.
+  std::vector<int> constant_arguments;
   std::shared_ptr<const Functions> functions;  // what its steps call; null: none
   std::string source_path;
   std::string title;                             // of the function that it was made for; empty: nobody's
@@ -83,6 +86,18 @@ bool fits(const Plan& plan, std::span<const std::int64_t> symbols);
 // demanding step wants.
 std::size_t workspace_bytes(const Plan& plan, std::span<const std::int64_t> symbols);
 
+// The values of a plan's constant arguments in a call.
+struct ConstantKeys {
+  // By Plan::constant_arguments. Values of equal keys are equal, as long as somebody has what hold() gave for one of
+  // them. Empty: nobody knows, and nothing is kept.
+  std::span<const void* const> keys = {};
+  std::shared_ptr<const void> (*hold)(const void* context, std::size_t index) = nullptr;
+  const void* context = nullptr;
+};
+
+// Bytes of what a prepared plan keeps of its constant arguments, shared with other plans or not.
+std::size_t kept_bytes(const Plan& plan);
+
 // Runs a prepared plan. `arguments[i]` and `results[i]` point at the first element of contiguous (or as-guarded)
 // memory. A result that takes no argument's memory has memory of its own, in which anything may lie until it is
 // written. Everything that can fail (checks, memory) comes before the first write into donated memory. Thread-safe:
@@ -92,6 +107,6 @@ std::size_t workspace_bytes(const Plan& plan, std::span<const std::int64_t> symb
 // somebody waits for the device: results are then undefined, and memory that was donated holds what it held.
 void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,
          std::span<const std::int64_t> symbols, Queue* queue = nullptr, std::span<Storage* const> blocks = {},
-         bool checks_wait = false);
+         bool checks_wait = false, const ConstantKeys& constants = {});
 
 }  // namespace weft::runtime

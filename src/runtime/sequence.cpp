@@ -44,6 +44,7 @@ void Sequence::add(const Launch& launch, NumberTable& numbers) {
   writes_.resize(table_.size(), true);
   WEFT_CHECK(launch.step, "step ", launch.name, " has nobody to run it");
   ready.step = launch.step->prepare({device_, numbers, functions_, launch.entry});
+  ready.packs = dynamic_cast<const PackingStep*>(ready.step.get());
   wants_workspace_ = wants_workspace_ || ready.step->has_workspace();
   ready.workspace = numbers.add({0, 0, -1});
   recordable_ = recordable_ && ready.step->can_be_recorded();

@@ -4,6 +4,7 @@
 // numbers and the memory are the caller's.
 #pragma once
 #include "base/gaps.hpp"
+#include "runtime/constants.hpp"
 #include "runtime/lanes.hpp"
 #include "runtime/watch.hpp"
 
@@ -23,6 +24,13 @@ class Sequence {
   std::size_t pointers() const { return table_.size(); }
   // The buffer of each pointer.
   std::span<const int> table() const { return table_; }
+
+  // The places of a step's pointers in the table, and what makes the step.
+  std::size_t begin_of(std::size_t step) const { return steps_[step].table; }
+  std::size_t end_of(std::size_t step) const {
+    return step + 1 < steps_.size() ? steps_[step + 1].table : table_.size();
+  }
+  const Runnable& step(std::size_t step) const { return *steps_[step].step; }
 
   bool has_checks() const { return checks_; }           // a step sets the device's error word
   bool can_be_recorded() const { return recordable_; }  // no step waits for a value of the device
@@ -63,12 +71,17 @@ class Sequence {
   // Pointers to arguments and results, but those that lie on the host though the plan runs on a device, and to
   // temporaries in results.
   void bind(std::span<void*> pointers, std::span<void* const> arguments, std::span<void* const> results) const;
-  // `call.pointers` is the table.
-  void run(std::size_t step, const StepCall& call) const {
+  // `call.pointers` is the table. `packed`: of each place in it, what was made of a constant there; null: of none.
+  void run(std::size_t step, const StepCall& call, const std::byte* const* packed = nullptr) const {
     if (call.watch) [[unlikely]]
       call.watch->begin_step(launches_[step], call.queue);
-    steps_[step].step->run(
-        {call.pointers + steps_[step].table, call.numbers, call.workspace, call.queue, call.checks_wait, call.watch});
+    const ReadyStep& it = steps_[step];
+    const StepCall own{call.pointers + it.table, call.numbers, call.workspace, call.queue,
+                       call.checks_wait,         call.watch};
+    if (packed && it.packs)
+      it.packs->run_packed(own, packed + it.table);
+    else
+      it.step->run(own);
     if (call.watch) [[unlikely]]
       call.watch->end_step(call.queue);
   }
@@ -86,8 +99,9 @@ class Sequence {
  private:
   struct ReadyStep {
     std::unique_ptr<Runnable> step;
-    std::size_t table = 0;         // of its pointers
-    NumberTable::Range workspace;  // where it lies: offset, bytes, the result or -1
+    const PackingStep* packs = nullptr;  // the same, where it packs constants
+    std::size_t table = 0;               // of its pointers
+    NumberTable::Range workspace;        // where it lies: offset, bytes, the result or -1
   };
   // A pointer that each call supplies.
   struct Patch {
@@ -102,9 +116,6 @@ class Sequence {
     std::int64_t offset;
   };
   void add(const Launch& launch, NumberTable& numbers);
-  std::size_t end_of(std::size_t step) const {
-    return step + 1 < steps_.size() ? steps_[step + 1].table : table_.size();
-  }
 
   Device device_;
   std::shared_ptr<const Functions> functions_;

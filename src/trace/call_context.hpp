@@ -51,6 +51,7 @@ struct alignas(cache_lines) Scratch {
   LineVector<std::int64_t> symbols;
   LineVector<Tensor> pending, values, outputs;
   LineVector<void*> argument_pointers, result_pointers;
+  LineVector<const void*> constants;                // keys of the plan's constant arguments
   LineVector<std::uint64_t> numbers;                // constants that have no memory of their own
   LineVector<Storage*> held;                        // argument copies, released when the call ends
   LineVector<Storage*> blocks;                      // of arguments and results on a device

@@ -225,13 +225,24 @@ class Execution {
       }
       scratch_.result_pointers.push_back(storage->data);
     }
+    scratch_.constants.clear();
+    for (const int i : plan.constant_arguments)
+      scratch_.constants.push_back(reinterpret_cast<const void*>(argument(static_cast<std::size_t>(i)).word()));
     // From here on memory of the arguments may be written. What is left to allocate, arena and workspace, the plan
     // allocates before its first launch.
     runtime::run(plan, scratch_.argument_pointers, scratch_.result_pointers,
                  std::span(scratch_.symbols).first(static_cast<std::size_t>(plan.symbol_count)), nullptr,
-                 blocks(plan.device), checks_wait);
+                 blocks(plan.device), checks_wait, {scratch_.constants, hold_constant, this});
   } catch (const OutOfMemory& error) {
     throw OutOfMemory(beyond_memory(error, kernels.executable->plan).c_str());
+  }
+
+  // A value does not change, and its memory is no result's, as long as somebody has it.
+  static std::shared_ptr<const void> hold_constant(const void* context, std::size_t constant) {
+    const auto& call = *static_cast<const Execution*>(context);
+    const auto& plan = call.s_.executable()->plan;
+    const auto input = static_cast<std::size_t>(plan.constant_arguments[constant]);
+    return std::make_shared<const Tensor>(value_of_leaf(call.scratch_, call.traced_.inputs[input]));
   }
 
   // What the call would have taken, and for which values.

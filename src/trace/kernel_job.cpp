@@ -82,6 +82,15 @@ std::vector<Update> updates_of(const TraceResult& traced) {
   return updates;
 }
 
+// Those of the inputs that are constants, by leaf.
+std::vector<int> constant_inputs(const TraceResult& traced, std::vector<std::uint8_t> constant) {
+  for (const TraceResult::State& state : traced.states) constant[state.leaf] = 0;
+  std::vector<int> inputs;
+  for (std::size_t i = 0; i < traced.inputs.size(); ++i)
+    if (traced.inputs[i] < constant.size() && constant[traced.inputs[i]]) inputs.push_back(static_cast<int>(i));
+  return inputs;
+}
+
 void publish(Segment& segment, std::unique_ptr<const Kernels> kernels) {
   segment.made = std::move(kernels);
   segment.kernels.store(segment.made.get(), std::memory_order_release);
@@ -91,7 +100,11 @@ void publish(Segment& segment, std::unique_ptr<const Kernels> kernels) {
 
 KernelJob::KernelJob(CallContext call)
     : function_(call.function), loc_(call.loc), passes_(pass_set_of(call.scratch.words)) {
-  for (const Leaf& leaf : call.scratch.arguments.leaves) owned_.push_back(leaf.access == Access::owned);
+  const bool constants = call.function.options.constant_parameters;
+  for (const Leaf& leaf : call.scratch.arguments.leaves) {
+    owned_.push_back(leaf.access == Access::owned);
+    constant_.push_back(constants && (leaf.kind == LeafKind::param || leaf.kind == LeafKind::buffer));
+  }
 }
 
 void KernelJob::add(Segment& segment) { (segment.traced.decision ? between_ : last_).push_back(&segment); }
@@ -155,7 +168,10 @@ void KernelJob::compile(std::span<Segment* const> list) {
     options.after = [](const StageView&) {
       if (programs_are_stopped()) throw CompileError("[compile] stopped");
     };
-  for (const Segment* each : missing) graphs.push_back(each->traced.graph);
+  for (const Segment* each : missing) {
+    graphs.push_back(each->traced.graph);
+    options.constant_inputs.push_back(constant_inputs(each->traced, constant_));
+  }
   try {
     std::vector<std::shared_ptr<const Executable>> made = compile_graphs(std::move(graphs), options);
     for (std::size_t i = 0; i < missing.size(); ++i) {

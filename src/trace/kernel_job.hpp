@@ -31,8 +31,9 @@ class KernelJob {
 
   Function& function_;
   Loc loc_;
-  std::uint64_t passes_;             // the set of registered passes
-  std::vector<std::uint8_t> owned_;  // a leaf each: the argument dies with the call
+  std::uint64_t passes_;                // the set of registered passes
+  std::vector<std::uint8_t> owned_;     // a leaf each: the argument dies with the call
+  std::vector<std::uint8_t> constant_;  // likewise: it is a constant while the function does not change it
   std::vector<Segment*> between_, last_;
   struct Loop {
     const Segment* segment;

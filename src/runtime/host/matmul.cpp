@@ -20,6 +20,7 @@ struct Matrix {
   Int row, column;  // strides
   std::span<const Int> batch;
   Matmul::Chosen chosen = {};
+  Matmul::Packed whole = {};
   Int packed_step = 0;  // of a packed operand, whose matrices lie one after the other: its distance from item to item
 
   void transpose() { std::swap(row, column); }
@@ -70,6 +71,13 @@ Tiling tiling_of(Int rows, Int columns, Int depth, Int batch_count, bool left_by
   }
 }
 
+const MatmulKernels::OfDType& host_kernels(DType dtype) {
+  static const MatmulKernels* const table[] = {&baseline::matmul_kernels, &avx2::matmul_kernels,
+                                               &avx512::matmul_kernels};
+  const MatmulKernels& own = *table[static_cast<int>(host_isa())];
+  return dtype == DType::f64 ? own.f64 : own.f32;
+}
+
 // What is known of a product before there is any memory: how its operands are read, its tiles, and what it packs.
 struct ProductPlan {
   Matrix left,
@@ -79,8 +87,9 @@ struct ProductPlan {
   Int batch_count = 1, rows, columns, depth, result_step, element;
   bool pack_left = false, pack_right = false;
   Tiling tiling{};
-  Int tiles = 0, grain = 1;  // of the parallel loop
-  MatmulPanels panels{};     // in bytes, aligned
+  Int tiles_down = 0, tiles_across = 0;  // of a matrix
+  Int tiles = 0, grain = 1;              // of the parallel loop
+  MatmulPanels panels{};                 // in bytes, aligned
 
   explicit ProductPlan(const Matmul& product);
   Int packed_bytes(bool wanted, Int height, Int width) const {
@@ -92,8 +101,8 @@ struct ProductPlan {
 };
 
 ProductPlan::ProductPlan(const Matmul& product)
-    : left{nullptr, product.a_row, product.a_column, product.a_batch, product.a_chosen},
-      right{nullptr, product.b_row, product.b_column, product.b_batch, product.b_chosen},
+    : left{nullptr, product.a_row, product.a_column, product.a_batch, product.a_chosen, product.a_packed},
+      right{nullptr, product.b_row, product.b_column, product.b_batch, product.b_chosen, product.b_packed},
       rows(product.m),
       columns(product.n),
       depth(product.k),
@@ -113,16 +122,21 @@ ProductPlan::ProductPlan(const Matmul& product)
     std::swap(rows, columns);
     result_step = product.c_row;
   }
+  // A vector is read where it lies, and so is the matrix that it is multiplied with.
+  if (!left.whole.is_left || columns == 1) left.whole = {};
+  if (right.whole.is_left || columns == 1) right.whole = {};
   const auto arrange = [&](Matrix& operand, Int height, Int width, bool& packed) {
     const bool by_columns = operand.row == 1 || height == 1, by_rows = operand.column == 1 || width == 1;
     if (by_columns || by_rows) return !by_columns || (by_rows && height == 1);
-    packed = true;
+    packed = !operand.whole.panels;
     return true;
   };
   left_by_rows = arrange(left, rows, depth, pack_left);
   right_by_rows = arrange(right, depth, columns, pack_right);
   tiling = tiling_of(rows, columns, depth, batch_count, left_by_rows);
-  tiles = batch_count * count_of(rows, tiling.rows) * count_of(columns, tiling.columns);
+  tiles_down = count_of(rows, tiling.rows), tiles_across = count_of(columns, tiling.columns);
+  if (left.whole.panels) tiles_down = std::min(tiles_down, MatmulRows(rows, host_kernels(product.dtype).lanes).panels);
+  tiles = batch_count * tiles_down * tiles_across;
   const Int tile_rows = std::min(tiling.rows, rows), tile_columns = std::min(tiling.columns, columns);
   grain = std::max<Int>(1, tile_work / 2 / std::max<Int>(tile_rows * tile_columns * depth, 1));
   panels = matmul_panels(tile_rows, tile_columns, depth);
@@ -137,7 +151,7 @@ void pack(Matrix& operand, Int rows, Int columns, const Matmul& product, Int bat
     for (Int i = 0; i < rows; ++i)
       for (Int j = 0; j < columns; ++j) *to++ = from[i * operand.row + j * operand.column];
   }
-  operand = {memory, columns, 1, {}, {}, std::max<Int>(rows * columns, 1)};
+  operand = {memory, columns, 1, {}, {}, {}, std::max<Int>(rows * columns, 1)};
 }
 
 struct Task {
@@ -145,37 +159,57 @@ struct Task {
   const ProductPlan& it;
   const Matrix &left, &right;
   std::byte *result, *panels;
-  void (*kernel)(const MatmulTile&);
+  const MatmulKernels::OfDType& kernels;
 
-  // On one of the threads, which has panels of its own and keeps what they hold from one tile to the next.
+  // Rows or columns of a tile, and of an operand that was packed whole its panels.
+  struct Part {
+    Int begin, size;
+    MatmulTile::Whole whole = {};
+  };
+  Part rows_of(Int tile) const {
+    if (!left.whole.panels) {
+      const Int begin = tile * it.tiling.rows;
+      return {begin, std::min(it.tiling.rows, it.rows - begin)};
+    }
+    const MatmulRows all(it.rows, kernels.lanes);
+    const Int first = tile * all.panels / it.tiles_down, end = (tile + 1) * all.panels / it.tiles_down;
+    return {all.begin(first),
+            std::min(all.begin(end), it.rows) - all.begin(first),
+            {left.whole.panels, it.rows, first, end - first}};
+  }
+  Part columns_of(Int tile) const {
+    const Int begin = tile * it.tiling.columns, size = std::min(it.tiling.columns, it.columns - begin);
+    if (!right.whole.panels) return {begin, size};
+    return {begin, size, {right.whole.panels, it.columns, begin / kernels.columns, count_of(size, kernels.columns)}};
+  }
+
+  // On one of the threads, which has panels of its own and keeps what they hold from one tile to the next: neighbours
+  // share the left operand, or the right one where the left one was packed before.
   void run(Chunks& chunks) const {
-    const Int tile_rows = it.tiling.rows, tile_columns = it.tiling.columns;
-    const Int across = count_of(it.columns, tile_columns), tiles = count_of(it.rows, tile_rows) * across;
+    const Int of_item = it.tiles_down * it.tiles_across;
     std::byte* const left_panel = panels + chunks.place() * (it.panels.left + it.panels.right);
     Int left_held = -1, right_held = -1;  // numbers of the tiles of the operands
     for_each_index(chunks, [&](Int index) {
-      const Int item = index / tiles, i = index % tiles / across * tile_rows, j = index % across * tile_columns;
-      const Int left_tile = index / across, right_tile = item * across + index % across;
+      const Int item = index / of_item, rest = index % of_item;
+      const bool down_first = left.whole.panels != nullptr;
+      const Int i = down_first ? rest % it.tiles_down : rest / it.tiles_across,
+                j = down_first ? rest / it.tiles_down : rest % it.tiles_across;
+      const Part rows = rows_of(i), columns = columns_of(j);
+      const Int left_tile = item * it.tiles_down + i, right_tile = item * it.tiles_across + j;
       const auto at = [&](const Matrix& operand, Int row, Int column) {
         return operand.data +
                it.element * (offset_of(item, product.batch, operand) + row * operand.row + column * operand.column);
       };
-      kernel({std::min(tile_rows, it.rows - i), std::min(tile_columns, it.columns - j), it.depth, at(left, i, 0),
-              at(right, 0, j),
-              result + it.element * (offset_of(item, product.batch, product.c_batch) + i + j * it.result_step),
-              left_panel, left_panel + it.panels.left, it.left_by_rows ? left.row : left.column,
-              it.right_by_rows ? right.row : right.column, it.result_step, it.left_by_rows, it.right_by_rows,
-              left_tile == left_held, right_tile == right_held});
+      kernels.run({rows.size, columns.size, it.depth, at(left, rows.begin, 0), at(right, 0, columns.begin),
+                   result + it.element * (offset_of(item, product.batch, product.c_batch) + rows.begin +
+                                          columns.begin * it.result_step),
+                   left_panel, left_panel + it.panels.left, it.left_by_rows ? left.row : left.column,
+                   it.right_by_rows ? right.row : right.column, it.result_step, it.left_by_rows, it.right_by_rows,
+                   left_tile == left_held, right_tile == right_held, rows.whole, columns.whole});
       left_held = left_tile, right_held = right_tile;
     });
   }
 };
-
-const MatmulKernels& host_kernels() {
-  static const MatmulKernels* const table[] = {&baseline::matmul_kernels, &avx2::matmul_kernels,
-                                               &avx512::matmul_kernels};
-  return *table[static_cast<int>(host_isa())];
-}
 
 }  // namespace
 
@@ -204,13 +238,7 @@ void matmul(const Matmul& product, const void* a, const void* b, void* c, std::s
   WEFT_CHECK(spare >= 0 && most_threads > 0, "a matmul's workspace of ", workspace.size(), " bytes");
   if (it.pack_left) packed(left, it.rows, it.depth, it.left_bytes());
   if (it.pack_right) packed(right, it.depth, it.columns, it.right_bytes());
-  Task task{product,
-            it,
-            left,
-            right,
-            static_cast<std::byte*>(c),
-            memory,
-            is_double ? host_kernels().f64 : host_kernels().f32};
+  Task task{product, it, left, right, static_cast<std::byte*>(c), memory, host_kernels(product.dtype)};
   parallel_for(
       0, it.tiles, it.grain, most_threads,
       [](void* context, Chunks& chunks) { static_cast<const Task*>(context)->run(chunks); }, &task);
@@ -220,6 +248,14 @@ void matmul(const Matmul& product, const void* a, const void* b, void* c) {
   const std::size_t bytes = matmul_workspace(product);
   const std::unique_ptr<Storage, void (*)(Storage*)> workspace(allocate(Device{}, bytes), release);
   matmul(product, a, b, c, {static_cast<std::byte*>(workspace->data), bytes});
+}
+
+std::size_t packed_bytes(const MatmulPacking& packing) {
+  return static_cast<std::size_t>(MatmulPanels::width(packing.size) * packing.depth *
+                                  storage_bytes(info(packing.dtype), Int{1}));
+}
+void pack(const MatmulPacking& packing, const void* from, std::byte* to) {
+  host_kernels(packing.dtype).pack(packing, from, to);
 }
 
 }  // namespace weft::runtime

@@ -33,6 +33,13 @@ struct Matmul {
     }
   };
   Chosen a_chosen = {}, b_chosen = {};
+  // What pack() made of an operand that is the same in many calls; where it is of the other kind of operand, or of no
+  // use, the operand is read where it lies.
+  struct Packed {
+    const std::byte* panels = nullptr;  // null: nothing
+    bool is_left = false;
+  };
+  Packed a_packed = {}, b_packed = {};
 };
 
 // The bytes of workspace with which a product runs on as many threads as a parallel loop has now.
@@ -45,7 +52,34 @@ void matmul(const Matmul& product, const void* a, const void* b, void* c, std::s
 // With a workspace of its own. Throws OutOfMemory before anything is written.
 void matmul(const Matmul& product, const void* a, const void* b, void* c);
 
+// One matrix of a product, packed whole for products to come: as the left operand of tiles, or as the right one. The
+// panels are those of this process's ISA. A product of it has the bits that it has without.
+struct MatmulPacking {
+  DType dtype = DType::f32;
+  bool is_left = true;                         // of a result that lies by rows, b is the left one
+  std::int64_t size = 0, depth = 0;            // rows of a left operand, columns of a right one
+  std::int64_t size_step = 0, depth_step = 0;  // strides in elements, of which one is 1
+};
+std::size_t packed_bytes(const MatmulPacking& packing);
+// `to` is 64-byte aligned.
+void pack(const MatmulPacking& packing, const void* from, std::byte* to);
+
 // ---- what matmul.isa.cpp supplies, once an ISA ----------------------------------------------------------------------
+
+// How the rows of a left operand are cut into panels: of about equal heights, since a block of one vector does not keep
+// the multipliers busy.
+struct MatmulRows {
+  static constexpr int most_vectors = 3;
+  std::int64_t lanes;  // of a vector
+  std::int64_t vectors, panels;
+  constexpr MatmulRows(std::int64_t rows, std::int64_t lanes)
+      : lanes(lanes), vectors((rows + lanes - 1) / lanes), panels((vectors + most_vectors - 1) / most_vectors) {}
+  constexpr std::int64_t vectors_of(std::int64_t panel) const {
+    return (panel + 1) * vectors / panels - panel * vectors / panels;
+  }
+  constexpr std::int64_t begin(std::int64_t panel) const { return panel * vectors / panels * lanes; }
+  constexpr std::int64_t size(std::int64_t panel) const { return vectors_of(panel) * lanes; }
+};
 
 // A tile: c (rows x columns, unit stride down its columns) = left (rows x depth) right (depth x columns).
 struct MatmulTile {
@@ -57,6 +91,12 @@ struct MatmulTile {
   std::int64_t left_step, right_step, result_step;  // from a column to the next; with `..._by_rows`, from row to row
   bool left_by_rows, right_by_rows;
   bool left_packed, right_packed;  // this thread's tile before had the same left or right: its packed copy is valid
+  // Of an operand that was packed whole: the panels, its rows or columns, and the first panel and how many of the tile.
+  struct Whole {
+    const void* panels = nullptr;  // null: the tile is packed
+    std::int64_t size = 0, first = 0, count = 0;
+  };
+  Whole left_whole = {}, right_whole = {};
 };
 // Elements of a tile's panels. Operands are packed for the whole depth, so that what two neighbouring tiles share is
 // packed once; deeper products than `kept_depth` are packed slice by slice, each where the one before was.
@@ -74,8 +114,13 @@ constexpr MatmulPanels matmul_panels(std::int64_t rows, std::int64_t columns, st
   return {left > depth ? left : depth, MatmulPanels::width(columns) * kept};  // a vector is packed as a left panel
 }
 struct MatmulKernels {
-  void (*f32)(const MatmulTile&);
-  void (*f64)(const MatmulTile&);
+  struct OfDType {
+    void (*run)(const MatmulTile&);
+    void (*pack)(const MatmulPacking&, const void* from, std::byte* to);
+    std::int64_t lanes;    // of a vector
+    std::int64_t columns;  // of a panel of a right operand
+  };
+  OfDType f32, f64;
 };
 WEFT_FOR_EACH_ISA(extern const MatmulKernels matmul_kernels;)
 

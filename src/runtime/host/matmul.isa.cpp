@@ -20,7 +20,7 @@ constexpr int register_bytes = 32, block_columns = 4;  // of 16 registers a bloc
 #else
 constexpr int register_bytes = 16, block_columns = 4;
 #endif
-constexpr int block_vectors = 3;
+constexpr int block_vectors = MatmulRows::most_vectors;
 
 template <class T>
 constexpr int width = register_bytes / static_cast<int>(sizeof(T));
@@ -76,16 +76,10 @@ constexpr Block<T> blocks[2][block_vectors] = {
     {block<T, 1, block_columns / 2>, block<T, 2, block_columns / 2>, block<T, 3, block_columns / 2>},
     {block<T, 1, block_columns>, block<T, 2, block_columns>, block<T, 3, block_columns>}};
 
-// How an operand is cut into panels. Of the left one they are of about equal heights, since a block of one vector does
-// not keep the multipliers busy; of the right one whole blocks, the last one half where that is enough.
+// How an operand is cut into panels: of the right one whole blocks, the last one half where that is enough.
 template <class T>
-struct LeftPanels {
-  Int vectors, panels;
-  explicit LeftPanels(Int rows)
-      : vectors((rows + width<T> - 1) / width<T>), panels((vectors + block_vectors - 1) / block_vectors) {}
-  Int vectors_of(Int panel) const { return (panel + 1) * vectors / panels - panel * vectors / panels; }
-  Int begin(Int panel) const { return panel * vectors / panels * width<T>; }
-  Int size(Int panel) const { return vectors_of(panel) * width<T>; }
+struct LeftPanels : MatmulRows {
+  explicit LeftPanels(Int rows) : MatmulRows(rows, width<T>) {}
 };
 struct RightPanels {
   Int columns, panels;
@@ -161,37 +155,89 @@ void pack(const Panels& panels, T* to, Int count, Int depth, const T* from, Int 
     }
 }
 
+// The depth is walked in equal slices: which part of it one of them is.
+struct Slice {
+  Int begin, depth;
+  bool is_first;
+};
+template <class Run>
+void for_each_slice(Int depth, Run run) {
+  const Int slices = (depth + MatmulPanels::slice_depth - 1) / MatmulPanels::slice_depth;
+  for (Int slice = 0; slice < slices; ++slice) {
+    const Int begin = slice * depth / slices;
+    run(Slice{begin, (slice + 1) * depth / slices - begin, slice == 0});
+  }
+}
+
+// A slice lies after the ones before it, each of a whole number of vectors in width.
+template <class T>
+void pack_whole(const MatmulPacking& packing, const void* from, std::byte* memory) {
+  const bool along_depth = packing.size_step != 1;
+  const Int step = along_depth ? packing.size_step : packing.depth_step;
+  for_each_slice(packing.depth, [&](Slice slice) {
+    T* const to = reinterpret_cast<T*>(memory) + slice.begin * MatmulPanels::width(packing.size);
+    const T* const at = static_cast<const T*>(from) + slice.begin * packing.depth_step;
+    const auto all = [&](const auto& panels) {
+      using Panels = std::remove_cvref_t<decltype(panels)>;
+      (along_depth ? pack<T, true, Panels> : pack<T, false, Panels>)(panels, to, packing.size, slice.depth, at, step);
+    };
+    if (packing.is_left)
+      all(LeftPanels<T>(packing.size));
+    else
+      all(RightPanels(packing.size));
+  });
+}
+
 template <class T>
 void multiply(const MatmulTile& tile) {
-  const LeftPanels<T> left_panels(tile.rows);
-  const RightPanels right_panels(tile.columns);
+  const MatmulTile::Whole &whole_left = tile.left_whole, &whole_right = tile.right_whole;
+  const Int left_size = whole_left.panels ? whole_left.size : tile.rows,
+            right_size = whole_right.panels ? whole_right.size : tile.columns;
+  const LeftPanels<T> left_panels(left_size);
+  const RightPanels right_panels(right_size);
+  const Int first_i = whole_left.first, end_i = whole_left.panels ? first_i + whole_left.count : left_panels.panels,
+            first_j = whole_right.first, end_j = whole_right.panels ? first_j + whole_right.count : right_panels.panels;
+  const Int first_row = left_panels.begin(first_i), first_column = right_panels.begin(first_j);
   const bool kept = tile.depth <= MatmulPanels::kept_depth;
-  const Int left_width = MatmulPanels::width(tile.rows), right_width = MatmulPanels::width(tile.columns);
-  const Int slices = (tile.depth + MatmulPanels::slice_depth - 1) / MatmulPanels::slice_depth;
-  for (Int slice = 0; slice < slices; ++slice) {
-    const Int k = slice * tile.depth / slices, depth = (slice + 1) * tile.depth / slices - k;
-    T* const left = reinterpret_cast<T*>(tile.left_panel) + (kept ? k : 0) * left_width;
-    T* const right = reinterpret_cast<T*>(tile.right_panel) + (kept ? k : 0) * right_width;
-    const T *left_from = static_cast<const T*>(tile.left) + k * (tile.left_by_rows ? 1 : tile.left_step),
-            *right_from = static_cast<const T*>(tile.right) + k * (tile.right_by_rows ? tile.right_step : 1);
-    if (!kept || !tile.left_packed)
-      (tile.left_by_rows ? pack<T, true, LeftPanels<T>> : pack<T, false, LeftPanels<T>>)(left_panels, left, tile.rows,
-                                                                                         depth, left_from,
-                                                                                         tile.left_step);
-    if (!kept || !tile.right_packed)
-      (tile.right_by_rows ? pack<T, false, RightPanels> : pack<T, true, RightPanels>)(right_panels, right, tile.columns,
-                                                                                      depth, right_from,
-                                                                                      tile.right_step);
-    const auto one = [&](Int i, Int j) {
-      const Int row = left_panels.begin(i), column = right_panels.begin(j);
-      blocks<T>[!right_panels.is_half(j)][left_panels.vectors_of(i) - 1](
-          depth, left + row * depth, right + column * depth,
-          static_cast<T*>(tile.result) + column * tile.result_step + row, tile.result_step, tile.rows - row,
-          tile.columns - column, slice > 0);
-    };
-    for (Int j = 0; j < right_panels.panels; ++j)
-      for (Int i = 0; i < left_panels.panels; ++i) one(i, j);
-  }
+  const Int left_width = MatmulPanels::width(left_size), right_width = MatmulPanels::width(right_size);
+  for_each_slice(
+      tile.depth, [&](Slice slice) __attribute__((always_inline)) {
+        const Int k = slice.begin, depth = slice.depth;
+        const auto own = [&](std::byte* panel, Int width) {
+          return reinterpret_cast<T*>(panel) + (kept ? k : 0) * width;
+        };
+        const T *left = static_cast<const T*>(whole_left.panels) + k * left_width,
+                *right = static_cast<const T*>(whole_right.panels) + k * right_width;
+        if (!whole_left.panels) {
+          T* const to = own(tile.left_panel, left_width);
+          left = to;
+          if (!kept || !tile.left_packed)
+            (tile.left_by_rows ? pack<T, true, LeftPanels<T>>
+                               : pack<T, false, LeftPanels<T>>)(left_panels, to, tile.rows, depth,
+                                                                static_cast<const T*>(tile.left) +
+                                                                    k * (tile.left_by_rows ? 1 : tile.left_step),
+                                                                tile.left_step);
+        }
+        if (!whole_right.panels) {
+          T* const to = own(tile.right_panel, right_width);
+          right = to;
+          if (!kept || !tile.right_packed)
+            (tile.right_by_rows ? pack<T, false, RightPanels>
+                                : pack<T, true, RightPanels>)(right_panels, to, tile.columns, depth,
+                                                              static_cast<const T*>(tile.right) +
+                                                                  k * (tile.right_by_rows ? tile.right_step : 1),
+                                                              tile.right_step);
+        }
+        const auto one = [&](Int i, Int j) {
+          const Int row = left_panels.begin(i), column = right_panels.begin(j);
+          blocks<T>[!right_panels.is_half(j)][left_panels.vectors_of(i) - 1](
+              depth, left + row * depth, right + column * depth,
+              static_cast<T*>(tile.result) + (column - first_column) * tile.result_step + row - first_row,
+              tile.result_step, tile.rows - (row - first_row), tile.columns - (column - first_column), !slice.is_first);
+        };
+        for (Int j = first_j; j < end_j; ++j)
+          for (Int i = first_i; i < end_i; ++i) one(i, j);
+      });
 }
 
 // A matrix times a vector, which streams the matrix once: `right` is the vector.
@@ -271,6 +317,7 @@ void run_tile(const MatmulTile& tile) {
 
 }  // namespace
 
-const MatmulKernels matmul_kernels{run_tile<float>, run_tile<double>};
+const MatmulKernels matmul_kernels{{run_tile<float>, pack_whole<float>, width<float>, block_columns},
+                                   {run_tile<double>, pack_whole<double>, width<double>, block_columns}};
 
 }  // namespace weft::runtime::WEFT_ISA_NAMESPACE

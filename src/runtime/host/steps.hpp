@@ -1,6 +1,7 @@
 // Steps that run on the host, and the same as plans on disk have them, each in a file of its own (*_step.cpp). In:
 // compiled functions, numbers of the plan's table; fields. Out: Runnables.
 #pragma once
+#include "runtime/constants.hpp"
 #include "runtime/contraction.hpp"
 #include "runtime/host/scatter.hpp"
 #include "runtime/host/update_rows.hpp"
@@ -29,18 +30,30 @@ class HostKernel final : public Runnable {
 };
 
 // Buffers: a, b, c.
-class HostProduct final : public Runnable {
+class HostProduct final : public PackingStep {
  public:
-  HostProduct(const Contraction& contraction, NumberTable& numbers) : product_(contraction, numbers) {}
+  HostProduct(const Contraction& contraction, NumberTable& numbers);
   bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override {
     return product_.fits(numbers, rooms);
   }
   bool has_workspace() const override { return true; }
   std::size_t workspace(std::span<const std::int64_t> numbers) const override;
-  void run(const StepCall& call) const override;
+  void run(const StepCall& call) const override { run_packed(call, nullptr); }
+
+  std::size_t packed_bytes(std::size_t buffer) const override;
+  std::string packed_as(std::size_t buffer) const override;
+  void pack(std::size_t buffer, const StepCall& call, std::byte* to) const override;
+  void run_packed(const StepCall& call, const std::byte* const* packed) const override;
 
  private:
+  // How an operand is packed; where its size is 0, it is not.
+  struct Operand {
+    MatmulPacking packing;
+    std::int64_t offset = 0;
+  };
+  static Operand operand_of(const Contraction& contraction, bool is_b);
   ProductNumbers product_;
+  Operand operands_[2];  // a, b
 };
 
 // Buffers: index, updates, result. result[index[i], j] += updates[i, j], from zeros, or the greater of both.

@@ -7,6 +7,7 @@
 #include <Eigen/Core>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -193,5 +194,83 @@ TEST_CASE("the number of threads does not change a bit of a matmul") {
       if (first.empty()) first = c;
       CHECK(std::memcmp(first.data(), c.data(), c.size() * sizeof(float)) == 0);
     }
+  }
+}
+
+namespace {
+
+// The product with each operand that can be packed, and with both: the bits that it has without.
+template <class T>
+void check_packed(Int m, Int n, Int k, Lie lie_a, Lie lie_b, Lie lie_c, Int gap = 0) {
+  CAPTURE(m);
+  CAPTURE(n);
+  CAPTURE(k);
+  CAPTURE(static_cast<int>(lie_a));
+  CAPTURE(static_cast<int>(lie_b));
+  CAPTURE(static_cast<int>(lie_c));
+  const auto lie = [&](Lie how, Int rows, Int columns) {
+    return how == Lie::rows ? Strides{columns + gap, 1, rows * (columns + gap)}
+                            : Strides{1, rows + gap, columns * (rows + gap)};
+  };
+  const Strides a = lie(lie_a, m, k), b = lie(lie_b, k, n), c = lie(lie_c, m, n);
+  const std::vector<T> left = random_values<T>(a.size, 1), right = random_values<T>(b.size, 2);
+  Matmul product{dtype_of<T>, m, n, k, a.row, a.column, b.row, b.column, c.row, c.column, {}, {}, {}, {}};
+  const auto result = [&] {
+    std::vector<T> values(static_cast<std::size_t>(c.size), T(-7));
+    runtime::matmul(product, left.data(), right.data(), values.data());
+    return values;
+  };
+  const std::vector<T> expected = result();
+  const auto is_same = [&] {
+    const std::vector<T> values = result();
+    return std::memcmp(values.data(), expected.data(), values.size() * sizeof(T)) == 0;
+  };
+  struct Aligned {
+    std::size_t size;
+    std::byte* data = static_cast<std::byte*>(std::aligned_alloc(64, (size + 127) / 64 * 64));
+    ~Aligned() { std::free(data); }
+  };
+  const bool swapped = lie_c == Lie::rows;
+  const runtime::MatmulPacking of_a{dtype_of<T>, !swapped, m, k, a.row, a.column},
+      of_b{dtype_of<T>, swapped, n, k, b.column, b.row};
+  const Aligned panels_a{packed_bytes(of_a)}, panels_b{packed_bytes(of_b)};
+  for (const Aligned* each : {&panels_a, &panels_b}) std::memset(each->data, 0xff, each->size + 1);
+  pack(of_a, left.data(), panels_a.data);
+  pack(of_b, right.data(), panels_b.data);
+  for (const Aligned* each : {&panels_a, &panels_b}) CHECK(each->data[each->size] == std::byte{0xff});
+  product.b_packed = {panels_b.data, of_b.is_left};
+  CHECK(is_same());
+  product.a_packed = {panels_a.data, of_a.is_left};
+  CHECK(is_same());
+  product.b_packed = {};
+  CHECK(is_same());
+  // Panels of the other kind of operand are not read.
+  product.a_packed = {nullptr, false};
+  product.b_packed = {reinterpret_cast<const std::byte*>(left.data()), !of_b.is_left};
+  CHECK(is_same());
+}
+
+}  // namespace
+
+TEST_CASE("operands that were packed before do not change a bit of a product") {
+  const Int sizes[][3] = {{2, 3, 2},       {17, 33, 15},   {64, 384, 384}, {5, 1000, 70},
+                          {16, 1536, 384}, {700, 40, 300}, {33, 17, 600},  {3, 130, 4100},
+                          {257, 513, 129}, {1, 200, 90},   {200, 1, 90},   {600, 600, 64}};
+  for (const auto& [m, n, k] : sizes)
+    for (const Lie a : {Lie::rows, Lie::columns})
+      for (const Lie b : {Lie::rows, Lie::columns})
+        for (const Lie c : {Lie::rows, Lie::columns}) {
+          check_packed<float>(m, n, k, a, b, c);
+          check_packed<double>(m, n, k, a, b, c, 3);
+        }
+}
+
+TEST_CASE("products of packed operands on several threads") {
+  const test::KeepOptions keep;
+  for (const int threads : {1, 2, 7}) {
+    options().num_threads = threads;
+    check_packed<float>(128, 768, 768, Lie::rows, Lie::columns, Lie::rows);
+    check_packed<float>(1000, 130, 300, Lie::rows, Lie::rows, Lie::rows);
+    check_packed<float>(768, 128, 768, Lie::columns, Lie::rows, Lie::columns);
   }
 }

@@ -1,0 +1,67 @@
+// What is made once of arguments that are the same in many calls, and read by every call: operands in the order of the
+// step that reads them. In: a plan's constant arguments, their keys in a call. Out: what was made of them, shared by
+// the calls of all threads, and by plans that make the same of one value. It is made when a second call has the same
+// values: a first answer waits for nothing, and who has other values in each call pays nothing. A call that can't have
+// it (another thread is making it, there is no memory) runs without: results are the same bits.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "runtime/plan.hpp"
+
+namespace weft::runtime {
+
+// A step that reads an operand faster in an order of its own, where the operand is a constant. The order is this
+// machine's and this process's: no plan on disk says anything of it.
+class PackingStep : public Runnable {
+ public:
+  // The bytes of a packed operand; 0: it is read as it lies. `buffer`: of the step. The same in every call.
+  virtual std::size_t packed_bytes(std::size_t buffer) const = 0;
+  // What is packed how: of equal memory equal texts are equal bytes.
+  virtual std::string packed_as(std::size_t buffer) const = 0;
+  // `to` is 64-byte aligned.
+  virtual void pack(std::size_t buffer, const StepCall& call, std::byte* to) const = 0;
+  // As run(), to the same bits. packed[i] is what pack() made of buffer i; null: nothing.
+  virtual void run_packed(const StepCall& call, const std::byte* const* packed) const = 0;
+};
+
+class Sequence;
+
+class Constants {
+ public:
+  Constants(const Plan& plan, const Sequence& sequence);
+
+  // What was made of some values.
+  class Kept;
+  // What is kept of the call's values; null: nothing is, so the call runs without. `own`: what the caller had of its
+  // call before. `call`: its pointers and numbers. `is_new`: it was made now, in the place of what others still have.
+  const Kept* find(std::shared_ptr<const Kept>& own, const ConstantKeys& constants, const StepCall& call, bool& is_new);
+  // By place in the table of pointers.
+  static const std::byte* const* packed(const Kept* kept);
+  // Of what is kept now; 0 while a thread is at it.
+  std::size_t bytes();
+  // Whether there is anything to keep.
+  bool any() const { return !operands_.empty(); }
+
+ private:
+  // An operand to be packed.
+  struct Operand {
+    const PackingStep* step;
+    std::size_t table, buffer;  // the place of the step's pointers, and which of them
+    std::size_t constant;       // in Plan::constant_arguments
+    std::size_t bytes;
+    std::string how;
+  };
+  std::shared_ptr<const Kept> make(const ConstantKeys& constants, const StepCall& call) const;
+
+  const std::size_t constants_, places_;  // how many, and of the table
+  std::vector<Operand> operands_;
+  // What follows is the thread's that has taken it.
+  std::atomic<bool> taken_ = false;
+  bool gives_up_ = false;          // there was no memory
+  std::vector<const void*> seen_;  // the keys of a call that ran without
+  std::shared_ptr<const Kept> now_;
+};
+
+}  // namespace weft::runtime
