@@ -8,8 +8,10 @@
 
 #include "base/fail.hpp"
 #include "base/fork.hpp"
+#include "base/hash.hpp"
 #include "base/lazy.hpp"
 #include "base/member_count.hpp"
+#include "base/storage.hpp"
 #include "runtime/parallel.hpp"
 #include "runtime/steps.hpp"
 
@@ -205,7 +207,8 @@ std::size_t Convolution::workspace(Int batch) const {
 struct Convolution::Run {
   const Convolution& it;
   std::byte* data[3];
-  std::byte *weights, *partial, *threads;
+  const std::byte* weights;
+  std::byte *partial, *threads;
 
   std::byte* given(int value, Int item, Int part) const {
     const Value& v = it.values_[value];
@@ -234,7 +237,7 @@ struct Convolution::Run {
         const Value& value = it.values_[i];
         operands[i] = value.bytes == 0 ? from : own[i];
         if (i == 1 && it.keeps_weights()) {
-          operands[i] = weights + static_cast<std::size_t>(part) * value.bytes;
+          operands[i] = const_cast<std::byte*>(weights) + static_cast<std::size_t>(part) * value.bytes;
         } else if (i < 2 && value.bytes > 0 && held[i] != from) {
           reorder(*value.reorder, from, own[i], next);
           held[i] = from;
@@ -244,26 +247,39 @@ struct Convolution::Run {
       if (it.values_[2].bytes > 0) reorder(*it.values_[2].reorder, own[2], given(2, item, part), next);
     });
   }
-  void prepare_weights(Int begin, Int end) const {
+  void prepare_weights(std::byte* to) const {
     const OneThread alone;
     const Value& value = it.values_[1];
-    for (Int part = begin; part < end; ++part)
-      reorder(*value.reorder, given(1, 0, part), weights + static_cast<std::size_t>(part) * value.bytes, threads);
+    for (Int part = 0; part < it.parts_; ++part)
+      reorder(*value.reorder, given(1, 0, part), to + static_cast<std::size_t>(part) * value.bytes, threads);
   }
 };
 
-void Convolution::run(Int batch, const void* a, const void* b, void* result, std::span<std::byte> workspace) const {
-  const auto bytes = [](const void* data) { return static_cast<std::byte*>(const_cast<void*>(data)); };
-  const std::size_t kept = keeps_weights() ? static_cast<std::size_t>(parts_) * values_[1].bytes : 0;
+static std::byte* bytes_at(const void* data) { return static_cast<std::byte*>(const_cast<void*>(data)); }
+
+void Convolution::pack_weights(const void* b, std::byte* to) const {
+  const std::unique_ptr<Storage, void (*)(Storage*)> scratch(allocate(Device{}, std::max<std::size_t>(scratch_, 64)),
+                                                             release);
+  Run{*this, {nullptr, bytes_at(b), nullptr}, nullptr, nullptr, static_cast<std::byte*>(scratch->data)}.prepare_weights(
+      to);
+}
+
+void Convolution::run(Int batch, const void* a, const void* b, void* result, std::span<std::byte> workspace,
+                      const std::byte* weights) const {
+  const std::size_t kept = packed_bytes();
   std::byte* const partial = workspace.data() + kept;
-  Run work{*this, {bytes(a), bytes(b), bytes(result)}, workspace.data(), partial, partial + partial_bytes()};
+  Run work{*this,
+           {bytes_at(a), bytes_at(b), bytes_at(result)},
+           weights ? weights : workspace.data(),
+           partial,
+           partial + partial_bytes()};
   if (chunks_ > 1) work.data[2] = partial;
   const Int tiles = items(batch) * parts_;
   if (tiles == 0) return;
   const std::size_t left = workspace.size() - kept - partial_bytes();
   const Int most_threads = thread_bytes() > 0 ? static_cast<Int>(left / thread_bytes()) : tiles;
   WEFT_CHECK(most_threads > 0, "a workspace of ", workspace.size(), " bytes");
-  if (keeps_weights()) work.prepare_weights(0, parts_);
+  if (kept > 0 && !weights) work.prepare_weights(workspace.data());
   parallel_for(
       0, tiles, 1, most_threads,
       [](void* context, Chunks& chunks) { static_cast<const Run*>(context)->run_tiles(chunks); }, &work);
@@ -289,6 +305,12 @@ std::shared_ptr<const onednn::Convolution> OneDnnConvolution::of(std::span<const
   auto found = onednn::Convolution::find(library_, sizes, onednn::Convolution::Kernels::any);
   if (!found) refuse_sizes("oneDNN", dims_.with(numbers.subspan(values_.begin, values_.count)));
   return found;
+}
+
+std::string OneDnnConvolution::packed_as(std::size_t) const {
+  FieldWriter fields;
+  fields(convolution_->sizes());
+  return concat_text("onednn_convolution ", weight_offset_, " ", hex(digest(fields.bytes())));
 }
 
 bool OneDnnConvolution::fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const {

@@ -1,7 +1,9 @@
 // Convolutions and their gradients by oneDNN. In: sizes. Out: a Runnable. The library likes layouts of its own: a tile
 // (an item of the batch, or a part of its channels) is put into them, computed and put back by one thread, so results
-// do not depend on the number of threads. Weights are put into theirs once a call.
+// do not depend on the number of threads. Weights are put into theirs once a call, or once for
+// many.
 #pragma once
+#include "runtime/constants.hpp"
 #include "runtime/convolution.hpp"
 #include "runtime/host/onednn_task.hpp"
 #include "runtime/stored_step.hpp"
@@ -19,7 +21,13 @@ class Convolution {
                                                  Kernels kernels = Kernels::good);
   // On as many threads as a parallel loop has now. `batch`: where it was not known.
   std::size_t workspace(std::int64_t batch) const;
-  void run(std::int64_t batch, const void* a, const void* b, void* result, std::span<std::byte> workspace) const;
+  // `weights`: what pack_weights() has made of b; null: nothing.
+  void run(std::int64_t batch, const void* a, const void* b, void* result, std::span<std::byte> workspace,
+           const std::byte* weights = nullptr) const;
+  // Bytes of b in the library's layout; 0: it is read as it lies, or is no weight.
+  std::size_t packed_bytes() const { return keeps_weights() ? static_cast<std::size_t>(parts_) * values_[1].bytes : 0; }
+  void pack_weights(const void* b, std::byte* to) const;
+  const ConvolutionSizes& sizes() const { return sizes_; }
 
  private:
   using Int = std::int64_t;
@@ -51,7 +59,7 @@ class Convolution {
 }  // namespace onednn
 
 // Buffers: the operands, the result.
-class OneDnnConvolution final : public Runnable {
+class OneDnnConvolution final : public PackingStep {
  public:
   // `convolution`: null where its sizes are known at a call. `offsets`: of the three values, in elements.
   OneDnnConvolution(const onednn::Library& library, std::shared_ptr<const onednn::Convolution> convolution,
@@ -60,27 +68,40 @@ class OneDnnConvolution final : public Runnable {
         convolution_(std::move(convolution)),
         dims_(std::move(dims)),
         values_(numbers.add(dims_.dims())),
-        offsets_(numbers.add(offsets)) {}
+        offsets_(numbers.add(offsets)),
+        weight_offset_(offsets[1].is_constant() ? offsets[1].constant() : -1) {}
   bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override;
   bool has_workspace() const override { return true; }
   std::size_t workspace(std::span<const std::int64_t> numbers) const override {
     return of(numbers)->workspace(numbers[values_.begin]);
   }
-  void run(const StepCall& call) const override {
-    std::byte* places[3];
-    for (std::size_t i = 0; i < 3; ++i)
-      places[i] = static_cast<std::byte*>(call.pointers[i]) +
-                  storage_bytes(info(i < 2 ? dims_.dtype() : dims_.result_dtype()), call.numbers[offsets_.begin + i]);
-    of(call.numbers)->run(call.numbers[values_.begin], places[0], places[1], places[2], call.workspace);
+  void run(const StepCall& call) const override { run_packed(call, nullptr); }
+
+  std::size_t packed_bytes(std::size_t buffer) const override {
+    return buffer == 1 && convolution_ && weight_offset_ >= 0 ? convolution_->packed_bytes() : 0;
+  }
+  std::string packed_as(std::size_t buffer) const override;
+  void pack(std::size_t buffer, const StepCall& call, std::byte* to) const override {
+    convolution_->pack_weights(place(call, buffer), to);
+  }
+  void run_packed(const StepCall& call, const std::byte* const* packed) const override {
+    of(call.numbers)
+        ->run(call.numbers[values_.begin], place(call, 0), place(call, 1), place(call, 2), call.workspace,
+              packed ? packed[1] : nullptr);
   }
 
  private:
   std::shared_ptr<const onednn::Convolution> of(std::span<const std::int64_t> numbers) const;
+  std::byte* place(const StepCall& call, std::size_t value) const {
+    return static_cast<std::byte*>(call.pointers[value]) +
+           storage_bytes(info(value < 2 ? dims_.dtype() : dims_.result_dtype()), call.numbers[offsets_.begin + value]);
+  }
 
   const onednn::Library& library_;
   std::shared_ptr<const onednn::Convolution> convolution_;
   ConvolutionDims dims_;
   NumberTable::Range values_, offsets_;
+  std::int64_t weight_offset_;  // in elements; -1: not known before a call
 };
 
 struct ConvolutionFields {
