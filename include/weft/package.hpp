@@ -298,6 +298,9 @@ struct LoadOptions {
   std::function<std::string(const std::string& path)> reader = {};
   // Reads all weights and holds them against their digests: else those that are damaged are taken as they are.
   bool check_weights = false;
+  // Whether products and convolutions keep weights in the order in which they read them, beside the file's, from the
+  // second call on. Without that each call puts them in order, and processes share all memory of weights.
+  bool pack_weights = true;
 };
 
 // Reads a package, and makes all that it holds ready to run. Nothing is traced or compiled, then or later. Throws Error

@@ -380,14 +380,15 @@ void Package::update_constants(const std::map<std::string, Tensor>& values, Loc 
 
 namespace {
 
-// `read` makes it of the file's bytes.
+// `runs`: its plans are made ready.
 runtime::PackageFile file_at(const char* function, const std::string& path, const LoadOptions& options, Loc loc,
-                             runtime::PackageFile (*read)(std::string_view, const runtime::StepReader&),
-                             std::shared_ptr<const io::MappedFile>& file) {
+                             bool runs, std::shared_ptr<const io::MappedFile>& file) {
   file = options.reader ? io::MappedFile::of(options.reader(path)) : io::MappedFile::open(function, path.c_str(), loc);
   try {
     const std::span<const std::uint8_t> bytes = file->bytes();
-    runtime::PackageFile made = read({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, runtime::read_step);
+    runtime::PackageFile made =
+        runtime::parse_package({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, runtime::read_step);
+    if (runs) runtime::prepare(made, options.pack_weights);
     if (options.check_weights)
       if (const std::string name = damaged_weight(made); !name.empty())
         fail(function, loc, path, " is damaged: the bytes of ", name, " are not those that were written");
@@ -401,7 +402,7 @@ runtime::PackageFile file_at(const char* function, const std::string& path, cons
 
 std::string describe_package(const std::string& path, const LoadOptions& options, Loc loc) {
   std::shared_ptr<const io::MappedFile> file;
-  const runtime::PackageFile made = file_at("describe_package", path, options, loc, runtime::parse_package, file);
+  const runtime::PackageFile made = file_at("describe_package", path, options, loc, false, file);
   return origin_text(made) + "\n" + to_text(made);
 }
 
@@ -409,7 +410,7 @@ Package load_package(const std::string& path, const LoadOptions& options, Loc lo
   std::shared_ptr<const io::MappedFile> file;
   auto state = std::make_shared<detail::PackageState>();
   state->name = path.substr(path.rfind('/') + 1);
-  state->file = file_at("load_package", path, options, loc, runtime::read_package, file);
+  state->file = file_at("load_package", path, options, loc, true, file);
   std::vector<Tensor> weights;
   for (const runtime::PackageWeight& weight : state->file.weights) {
     Type type{weight.dtype};

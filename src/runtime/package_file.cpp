@@ -487,7 +487,7 @@ std::string damaged_weight(const PackageFile& package) {
   return {};
 }
 
-void prepare(PackageFile& package) {
+void prepare(PackageFile& package, bool packs) {
   choose_isas(package);
   try {
     std::vector<std::shared_ptr<Library>> libraries(package.libraries.size());
@@ -501,7 +501,7 @@ void prepare(PackageFile& package) {
     for (PackageEntry& entry : package.entries)
       for (PackageSpecialization& each : entry.specializations) {
         if (each.library != PackageSpecialization::no_library) each.plan.functions = libraries[each.library];
-        for (std::size_t i = 0; i < each.inputs.size(); ++i)
+        for (std::size_t i = 0; packs && i < each.inputs.size(); ++i)
           if (PackageSpecialization::is_weight(each.inputs[i]))
             each.plan.constant_arguments.push_back(static_cast<int>(i));
         prepare(each.plan);

@@ -171,7 +171,8 @@ struct PackageRefusal {
 PackageFile parse_package(std::string_view bytes, const StepReader& read_step);
 // Of specializations with the same guards that is kept whose instruction set is the largest that this machine has;
 // their plans are given their kernels and prepared. Throws PackageRefusal, also where this machine has none of them.
-void prepare(PackageFile& package);
+// `packs`: weights are constant arguments of their plans (runtime/constants.hpp).
+void prepare(PackageFile& package, bool packs = true);
 // Both. Damage is found by the digest. What was forged, with a digest that is
 // right, is refused here or where a call's sizes would make a step leave its memory; machine code and what it says that
 // it was compiled for are believed. Throws PackageRefusal.

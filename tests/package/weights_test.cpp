@@ -34,6 +34,16 @@ Tensor plain(const Counted& model, const Tensor& x) {
   return model.kind == "relu" ? relu(model.layer(x)) : model.layer(x);
 }
 
+// Matrices of a size that products pack, and a convolution.
+struct Wide {
+  nn::Conv2d convolution{4, 32, 3, {.padding = 1}};
+  nn::Linear in{32 * 6 * 6, 96}, out{96, 40};
+};
+Tensor through_image(const Wide& model, const Tensor& x) {
+  return model.out(relu(model.in(reshape(relu(model.convolution(x)), {x.size(0), 32 * 6 * 6}))));
+}
+Tensor first_product(const Wide& model, const Tensor& x) { return model.in(x); }
+
 struct Many {
   std::vector<Param> parts;
 };
@@ -139,6 +149,83 @@ TEST_CASE("functions of one file share their weights, which can be replaced" * n
   // Elements in another order, and a value that is not computed yet.
   loaded.update_constants("out.weight", transpose(transpose(other.out.weight.tensor(), 0, 1) * 1.0, 0, 1));
   CHECK(is_of(other));
+}
+
+TEST_CASE("weights that calls have packed: the same bits in each call, and others are seen at once" *
+          needs(a_compiler)) {
+  const Folder folder;
+  Wide written, other;
+  const Tensor x = normal({16, 4, 6, 6}), y = normal({5, 32 * 6 * 6});
+  mark_dynamic(x, 0);
+  PackageWriter writer;
+  writer.add({"through_image", {.weights = true}}, compile(through_image, bind(written)), x);
+  writer.add({"first_product", {.weights = true}}, compile(first_product, bind(written)), y);
+  writer.write(folder.file("f.weft"));
+  const auto here = compile(through_image), part = compile(first_product);
+  for (const bool packs : {true, false}) {
+    Package loaded = load_package(folder.file("f.weft"), {.pack_weights = packs});
+    const auto f = loaded.function<OfTensor>("through_image"), g = loaded.function<OfTensor>("first_product");
+    const auto call = [&] { f(x), g(y); };
+    call();
+    const MemoryMeter meter;
+    call();
+    call();
+    // Both functions read one of the matrices. What the convolution keeps is small.
+    constexpr std::int64_t shared = 4 * 96 * 32 * 6 * 6, matrices = shared + 4 * 40 * 96;
+    CAPTURE(meter.in_use());
+    CHECK((meter.in_use() >= matrices) == packs);
+    CHECK(meter.in_use() < 3 * shared / 2);
+    Wide model = written;
+    const auto is_right = [&] {
+      bool right = bits_of(g(y)) == bits_of(part(model, y));
+      for (const std::int64_t rows : {3, 2, 16}) {
+        const Tensor some = normal({rows, 4, 6, 6});
+        right = right && bits_of(f(some)) == bits_of(here(model, some));
+      }
+      return right;
+    };
+    for (int i = 0; i < 3; ++i) CHECK(is_right());
+    loaded.update_constants("in.weight", other.in.weight.tensor());
+    model.in.weight = other.in.weight;
+    for (int i = 0; i < 3; ++i) CHECK(is_right());
+    loaded.update_constants(
+        {{"out.weight", other.out.weight.tensor()}, {"convolution.weight", other.convolution.weight.tensor()}});
+    model.out.weight = other.out.weight, model.convolution.weight = other.convolution.weight;
+    for (int i = 0; i < 3; ++i) CHECK(is_right());
+    CHECK(meter.in_use() < 3 * shared);  // of weights that were replaced nothing is kept
+  }
+}
+
+TEST_CASE("threads that call while weights are packed and replaced" * needs(a_compiler)) {
+  const Folder folder;
+  Wide model;
+  const Tensor x = normal({3, 4, 6, 6});
+  package(folder.file("f.weft"), {"through_image", {.weights = true}}, compile(through_image, bind(model)), x);
+  Package loaded = load_package(folder.file("f.weft"));
+  const auto f = loaded.function<OfTensor>("through_image");
+  const Tensor weights[] = {model.in.weight.tensor(), Wide().in.weight.tensor()};
+  const std::string first = bits_of(compile(through_image)(model, x));
+  model.in.weight = weights[1];
+  const std::string second = bits_of(compile(through_image)(model, x));
+  CHECK(first != second);
+  std::atomic<int> wrong = 0, calls = 0;
+  std::atomic<bool> done = false;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&] {
+      for (; !done; ++calls) {
+        const std::string is = bits_of(f(x));
+        wrong += is != first && is != second;
+      }
+    });
+  for (int i = 0; i < 40; ++i) {
+    for (const int until = calls + 12; calls < until;) std::this_thread::yield();
+    loaded.update_constants("in.weight", weights[(i + 1) % 2]);
+  }
+  done = true;
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+  CHECK(bits_of(f(x)) == first);
 }
 
 TEST_CASE("a call beside update_constants sees all weights of one update" * needs(a_compiler)) {
