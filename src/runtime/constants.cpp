@@ -1,10 +1,9 @@
 #include "runtime/constants.hpp"
 
 #include <algorithm>
-#include <map>
 
-#include "base/fail.hpp"
 #include "base/storage.hpp"
+#include "runtime/host/steps.hpp"
 #include "runtime/sequence.hpp"
 
 namespace weft::runtime {
@@ -34,52 +33,97 @@ struct PackedOperand {
   const std::byte* data() const { return static_cast<const std::byte*>(memory->data); }
 };
 
-// Those of all plans, by the key of the value and how it is packed.
+// Those of all plans.
 struct SharedOperands {
+  struct Entry {
+    const void* key;  // of the value
+    Digest how;
+    std::weak_ptr<const PackedOperand> operand;
+  };
   std::atomic<bool> taken = false;
-  std::map<std::pair<const void*, std::string>, std::weak_ptr<const PackedOperand>> all;
+  std::vector<Entry> all;
 };
 SharedOperands& shared_operands() {
   static auto* const all = new SharedOperands;  // a static object of the program may own a plan
   return *all;
 }
 
+// Which of the constant arguments a buffer of an argument is; none of them: SIZE_MAX.
+std::size_t constant_of(const Plan& plan, const PlanBuffer& buffer) {
+  const auto found = std::ranges::find(plan.constant_arguments, buffer.index);
+  return found == plan.constant_arguments.end() ? SIZE_MAX
+                                                : static_cast<std::size_t>(found - plan.constant_arguments.begin());
+}
+
 }  // namespace
 
-class Constants::Kept {
- public:
-  std::vector<const void*> keys;
-  std::vector<std::shared_ptr<const void>> values;
-  std::vector<std::shared_ptr<const PackedOperand>> operands;
-  std::vector<const std::byte*> packed;  // by place in the table of pointers
-};
-
 Constants::Constants(const Plan& plan, const Sequence& sequence)
-    : constants_(plan.constant_arguments.size()), places_(sequence.pointers()) {
+    : sequence_(sequence), constants_(plan.constant_arguments.size()), done_once_(sequence.steps()) {
   if (plan.device.type != Device::Type::cpu || plan.constant_arguments.empty()) return;
-  for (std::size_t s = 0; s < sequence.steps(); ++s) {
-    const auto* const step = dynamic_cast<const PackingStep*>(&sequence.step(s));
+  find_steps(plan);
+  find_operands(plan);
+}
+
+// Kernels that read constants, and results of such kernels, and nothing else. Their numbers depend on no symbol, each
+// result is one step's, and they make no more than twice of what they read: a table that is expanded takes less time
+// than memory.
+void Constants::find_steps(const Plan& plan) {
+  std::vector<int> writers(plan.buffers.size(), 0);
+  for (std::size_t place = 0; place < sequence_.pointers(); ++place)
+    writers[static_cast<std::size_t>(sequence_.table()[place])] += sequence_.writes(place);
+  const auto bytes_of = [](const PlanBuffer& buffer) -> std::size_t {
+    return storage_bytes(buffer.dtype, buffer.elements.constant());
+  };
+  const auto is_known = [](const auto& dims) {
+    return std::ranges::all_of(dims, [](Dim dim) { return dim.is_constant(); });
+  };
+  for (std::size_t s = 0; s < sequence_.steps(); ++s) {
+    const Launch& launch = plan.launches[s];
+    if (launch.step->stored_as() != StoredKernel::name || sequence_.step(s).has_workspace()) continue;
+    FieldWriter written;
+    launch.step->write(written, launch.entry);
+    const auto fields = FieldReader(written.bytes()).take<KernelFields>();
+    if (!launch.entry.units.is_constant() || !std::ranges::all_of(fields.parameters, is_known)) continue;
+    std::size_t reads = 0, makes = 0;
+    bool once = true;
+    for (std::size_t place = sequence_.begin_of(s); once && place < sequence_.end_of(s); ++place) {
+      const int number = sequence_.table()[place];
+      const PlanBuffer& buffer = plan.buffers[static_cast<std::size_t>(number)];
+      const bool writes = sequence_.writes(place);
+      once = buffer.elements.is_constant() &&
+             (writes ? buffer.kind == PlanBuffer::Kind::temporary && !buffer.host &&
+                           writers[static_cast<std::size_t>(number)] == 1
+                     : is_result(number) || buffer.kind == PlanBuffer::Kind::constant ||
+                           (buffer.kind == PlanBuffer::Kind::argument && constant_of(plan, buffer) != none));
+      if (once) (writes ? makes : reads) += bytes_of(buffer);
+    }
+    if (!once || makes == 0 || makes > 2 * reads) continue;
+    done_once_[s] = true;
+    for (std::size_t place = sequence_.begin_of(s); place < sequence_.end_of(s); ++place)
+      if (const int number = sequence_.table()[place]; sequence_.writes(place))
+        results_.push_back({number, bytes_of(plan.buffers[static_cast<std::size_t>(number)])});
+  }
+}
+
+void Constants::find_operands(const Plan& plan) {
+  for (std::size_t s = 0; s < sequence_.steps(); ++s) {
+    const auto* const step = dynamic_cast<const PackingStep*>(&sequence_.step(s));
     if (!step) continue;
-    const std::size_t table = sequence.begin_of(s);
-    for (std::size_t place = table; place < sequence.end_of(s); ++place) {
-      const PlanBuffer& buffer = plan.buffers[static_cast<std::size_t>(sequence.table()[place])];
-      if (buffer.kind != PlanBuffer::Kind::argument) continue;
-      const auto found = std::ranges::find(plan.constant_arguments, buffer.index);
-      if (found == plan.constant_arguments.end()) continue;
+    const std::size_t table = sequence_.begin_of(s);
+    for (std::size_t place = table; place < sequence_.end_of(s); ++place) {
+      const int number = sequence_.table()[place];
+      const PlanBuffer& buffer = plan.buffers[static_cast<std::size_t>(number)];
+      const std::size_t constant = buffer.kind == PlanBuffer::Kind::argument ? constant_of(plan, buffer) : none;
+      if (!is_result(number) && constant == none) continue;
       if (const std::size_t bytes = step->packed_bytes(place - table); bytes > 0)
-        operands_.push_back({step, table, place - table,
-                             static_cast<std::size_t>(found - plan.constant_arguments.begin()), bytes,
-                             step->packed_as(place - table)});
+        operands_.push_back({step, table, place - table, constant, bytes, step->packed_as(place - table)});
     }
   }
 }
 
-const Constants::Kept* Constants::find(std::shared_ptr<const Kept>& own, const ConstantKeys& constants,
-                                       const StepCall& call, bool& is_new) {
-  is_new = false;
-  if (constants.keys.size() != constants_ || operands_.empty()) return nullptr;
+const Constants::Kept* Constants::find_other(std::shared_ptr<const Kept>& own, const ConstantKeys& constants,
+                                             const StepCall& call, bool& is_new) {
   const auto equal = [&](const std::vector<const void*>& keys) { return std::ranges::equal(keys, constants.keys); };
-  if (own && equal(own->keys)) return own.get();
   own.reset();
   const Claim claim(taken_);
   if (!claim || gives_up_) return nullptr;
@@ -101,41 +145,53 @@ const Constants::Kept* Constants::find(std::shared_ptr<const Kept>& own, const C
   return own.get();
 }
 
-const std::byte* const* Constants::packed(const Kept* kept) { return kept ? kept->packed.data() : nullptr; }
-
 std::size_t Constants::bytes() {
   const Claim claim(taken_);
   std::size_t bytes = 0;
-  if (claim && now_)
-    for (const Operand& operand : operands_) bytes += operand.bytes;
+  if (!claim || !now_) return 0;
+  for (const Operand& operand : operands_) bytes += operand.bytes;
+  for (const Result& result : results_) bytes += result.bytes;
   return bytes;
 }
 
 std::shared_ptr<const Constants::Kept> Constants::make(const ConstantKeys& constants, const StepCall& call) const {
   auto kept = std::make_shared<Kept>();
   kept->keys.assign(constants.keys.begin(), constants.keys.end());
-  kept->packed.resize(places_);
+  for (std::size_t i = 0; i < constants_; ++i) kept->memory.push_back(constants.hold(constants.context, i));
+  std::vector<void*> pointers(call.pointers, call.pointers + sequence_.pointers());
+  for (const Result& result : results_) {
+    const std::shared_ptr<Storage> memory(allocate(Device::cpu(), result.bytes), release);
+    for (std::size_t place = 0; place < pointers.size(); ++place)
+      if (sequence_.table()[place] == result.buffer) {
+        pointers[place] = memory->data;
+        kept->made.emplace_back(place, memory->data);
+      }
+    kept->memory.push_back(memory);
+  }
+  for (std::size_t s = 0; s < sequence_.steps(); ++s)
+    if (done_once_[s]) sequence_.step(s).run({pointers.data() + sequence_.begin_of(s), call.numbers, {}, nullptr});
+  kept->packed.resize(sequence_.pointers());
   SharedOperands& shared = shared_operands();
   const Claim claim(shared.taken);
-  if (claim) std::erase_if(shared.all, [](const auto& each) { return each.second.expired(); });
+  if (claim) std::erase_if(shared.all, [](const auto& each) { return each.operand.expired(); });
   for (const Operand& operand : operands_) {
-    const std::pair key(constants.keys[operand.constant], operand.how);
+    const bool shares = claim && operand.constant != none;
+    const void* const key = shares ? constants.keys[operand.constant] : nullptr;
     std::shared_ptr<const PackedOperand> found;
-    if (claim)
-      if (const auto known = shared.all.find(key); known != shared.all.end()) found = known->second.lock();
+    for (std::size_t i = 0; shares && !found && i < shared.all.size(); ++i)
+      if (shared.all[i].key == key && shared.all[i].how == operand.how) found = shared.all[i].operand.lock();
     if (!found) {
-      auto made = std::make_shared<PackedOperand>(PackedOperand{constants.hold(constants.context, operand.constant),
-                                                                {allocate(Device::cpu(), operand.bytes), release}});
-      const StepCall own{call.pointers + operand.table, call.numbers, {}, nullptr};
+      const std::shared_ptr<PackedOperand> made(
+          new PackedOperand{operand.constant == none ? nullptr : kept->memory[operand.constant],
+                            {allocate(Device::cpu(), operand.bytes), release}});
+      const StepCall own{pointers.data() + operand.table, call.numbers, {}, nullptr};
       operand.step->pack(operand.buffer, own, static_cast<std::byte*>(made->memory->data));
-      if (claim) shared.all[key] = made;
-      found = std::move(made);
+      if (shares) shared.all.push_back({key, operand.how, made});
+      found = made;
     }
     kept->packed[operand.table + operand.buffer] = found->data();
-    kept->operands.push_back(std::move(found));
+    kept->memory.push_back(std::move(found));
   }
-  // Their keys are compared in each call, whichever of them are packed.
-  for (std::size_t i = 0; i < constants_; ++i) kept->values.push_back(constants.hold(constants.context, i));
   return kept;
 }
 

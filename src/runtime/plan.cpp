@@ -55,6 +55,7 @@ struct alignas(cache_lines) Frame {
   int threads = 0;                     // for which workspaces were computed
   Recordings recordings;
   std::shared_ptr<const Constants::Kept> kept;  // of the constants of its call before
+  bool points_to_kept = false;                  // `pointers` does, or has done so
 
   Frame() = default;
   Frame(const Frame&) = delete;
@@ -139,13 +140,15 @@ class PreparedPlan {
     sequence_.bind(frame.pointers, arguments, results);
     if (!staged_.empty()) stage(frame, arguments, queue);
     std::byte* const scratch = workspace ? static_cast<std::byte*>(workspace->data) : nullptr;
-    const std::byte* const* const packed = constants_.any() ? packed_for(frame, constants) : nullptr;
+    const Constants::Kept* const kept = constants_.any() ? kept_for(frame, constants) : nullptr;
     Watch* const watch = current_watch;
     std::byte* const arena = frame.arena ? static_cast<std::byte*>(frame.arena->data) : nullptr;
     const auto run_step = [&](std::size_t step, Queue* on) {
+      if (kept && constants_.is_done_once(step)) return;
       const std::span workspace = on_host() ? sequence_.workspace_of(step, frame.numbers, arena, results)
                                             : std::span(scratch, frame.workspace_bytes);
-      sequence_.run(step, {frame.pointers.data(), frame.numbers, workspace, on, checks_wait, watch}, packed);
+      sequence_.run(step, {frame.pointers.data(), frame.numbers, workspace, on, checks_wait, watch},
+                    kept ? kept->packed.data() : nullptr);
     };
     const bool record =
         queue && sequence_.steps() >= least_to_record && never_waits(checks_wait) && options().cuda_graphs && !watch;
@@ -235,8 +238,8 @@ class PreparedPlan {
     delete frame;
   }
 
-  // What was made of the call's constants, by place in the table of pointers; null: nothing.
-  const std::byte* const* packed_for(Frame& frame, const ConstantKeys& constants) {
+  // What was made of the call's constants, whose results are then in the table of pointers; null: nothing.
+  const Constants::Kept* kept_for(Frame& frame, const ConstantKeys& constants) {
     bool is_new = false;
     const Constants::Kept* const kept =
         constants_.find(frame.kept, constants, {frame.pointers.data(), frame.numbers, {}, nullptr}, is_new);
@@ -246,7 +249,12 @@ class PreparedPlan {
         other->kept.reset();
         give_back(other);
       }
-    return Constants::packed(kept);
+    if (frame.points_to_kept && !kept)
+      sequence_.place(frame.pointers, frame.numbers, at(frame.arena, 0), at(frame.host_arena, 0));
+    frame.points_to_kept = kept != nullptr;
+    for (std::size_t i = 0; kept && i < kept->made.size(); ++i)
+      frame.pointers[kept->made[i].first] = kept->made[i].second;
+    return kept;
   }
 
   // No step waits for the device.

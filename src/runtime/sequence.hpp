@@ -31,6 +31,7 @@ class Sequence {
     return step + 1 < steps_.size() ? steps_[step + 1].table : table_.size();
   }
   const Runnable& step(std::size_t step) const { return *steps_[step].step; }
+  bool writes(std::size_t place) const { return writes_[place]; }
 
   bool has_checks() const { return checks_; }           // a step sets the device's error word
   bool can_be_recorded() const { return recordable_; }  // no step waits for a value of the device

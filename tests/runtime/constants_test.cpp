@@ -153,6 +153,90 @@ TEST_CASE("plans that pack the same value alike share it, and the last one lets 
   for (int i = 0; i < 3; ++i) CHECK(call(later, weight) == expected(weight));
 }
 
+namespace {
+
+std::atomic<int> doubled = 0;
+// y[i] = 2 x[i]; parameters: how many.
+void twice(void* const* buffers, const Int* parameters, Int, Int) {
+  ++doubled;
+  for (Int i = 0; i < parameters[0]; ++i)
+    static_cast<float*>(buffers[1])[i] = 2 * static_cast<const float*>(buffers[0])[i];
+}
+struct KernelStep final : Preparable {
+  explicit KernelStep(Dim n) : count(n) {}
+  std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override {
+    return std::make_unique<HostKernel>(twice, preparation, 1, std::vector<Dim>{count});
+  }
+  std::string stored_as() const override { return StoredKernel::name; }
+  void write(FieldWriter& to, const EntryPoint&) const override { to(KernelFields{2, {{count}}, {}}); }
+  Dim count;
+};
+Launch kernel(std::vector<int> buffers, Dim count) {
+  return {"twice", std::move(buffers), {}, std::make_shared<KernelStep>(count), {false, true}};
+}
+
+// y = x (2 (2 w))^T. The arena has both temporaries in one place, the second one over the first.
+Plan scaled_plan(bool symbolic = false) {
+  Plan plan = product_plan();
+  const Dim count = symbolic ? dims::symbol(0, 8) * Dim(0) + Dim(columns * depth) : Dim(columns * depth);
+  for (int i = 0; i < 2; ++i)
+    plan.buffers.push_back({PlanBuffer::Kind::temporary, 0, DType::f32, columns * depth, Dim(i * 4 * columns * depth)});
+  plan.buffers[1].elements = columns * depth;
+  plan.arena_bytes = 8 * columns * depth;
+  plan.launches[0].buffers = {0, 4, 2};
+  plan.launches[0].writes = {false, false, true};
+  plan.launches.insert(plan.launches.begin(), {kernel({1, 3}, count), kernel({3, 4}, count)});
+  prepare(plan);
+  return plan;
+}
+std::vector<float> expected_of_scaled(const Weight& weight, Int rows = 8) {
+  Weight scaled = weight;
+  for (float& value : scaled.values) value *= 4;
+  return expected(scaled, rows);
+}
+
+}  // namespace
+
+TEST_CASE("kernels of constants alone run once, and what they make is packed") {
+  const Plan plan = scaled_plan();
+  Weight weight(1), other(2);
+  doubled = 0;
+  CHECK(call(plan, weight) == expected_of_scaled(weight));
+  CHECK(doubled == 2);
+  CHECK(kept_bytes(plan) == 0);
+  CHECK(call(plan, weight) == expected_of_scaled(weight));
+  CHECK(doubled == 4);
+  CHECK(kept_bytes(plan) == 3 * packed);
+  for (const Int rows : {Int{8}, Int{2}, Int{100}, Int{8}})
+    CHECK(call(plan, weight, rows) == expected_of_scaled(weight, rows));
+  CHECK(doubled == 4);
+  // Other values: the kernels run where the plan has their memory, then once more.
+  for (int i = 0; i < 4; ++i) CHECK(call(plan, other) == expected_of_scaled(other));
+  CHECK(doubled == 8);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(call(plan, weight) == expected_of_scaled(weight));
+    CHECK(call(plan, other) == expected_of_scaled(other));
+    CHECK(call(plan, weight, 8, false) == expected_of_scaled(weight));
+  }
+}
+
+TEST_CASE("frames of several threads, some of which have what is kept") {
+  const Plan plan = scaled_plan();
+  Weight weights[] = {Weight(1), Weight(2)};
+  const std::vector<float> results[] = {expected_of_scaled(weights[0]), expected_of_scaled(weights[1])};
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 200; ++i) {
+        const int which = (i / (10 + t)) % 2;
+        wrong += call(plan, weights[which], 8, i % 13 != 0) != results[which];
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("threads that call at once, while constants change") {
   const Plan plan = product_plan();
   Weight weights[] = {Weight(1), Weight(2)};

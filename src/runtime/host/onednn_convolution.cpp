@@ -307,10 +307,10 @@ std::shared_ptr<const onednn::Convolution> OneDnnConvolution::of(std::span<const
   return found;
 }
 
-std::string OneDnnConvolution::packed_as(std::size_t) const {
+Digest OneDnnConvolution::packed_as(std::size_t) const {
   FieldWriter fields;
-  fields(convolution_->sizes());
-  return concat_text("onednn_convolution ", weight_offset_, " ", hex(digest(fields.bytes())));
+  fields(std::string(StoredOneDnnConvolution::name), convolution_->sizes(), weight_offset_);
+  return digest(fields.bytes());
 }
 
 bool OneDnnConvolution::fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const {

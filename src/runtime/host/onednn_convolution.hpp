@@ -80,7 +80,7 @@ class OneDnnConvolution final : public PackingStep {
   std::size_t packed_bytes(std::size_t buffer) const override {
     return buffer == 1 && convolution_ && weight_offset_ >= 0 ? convolution_->packed_bytes() : 0;
   }
-  std::string packed_as(std::size_t buffer) const override;
+  Digest packed_as(std::size_t buffer) const override;
   void pack(std::size_t buffer, const StepCall& call, std::byte* to) const override {
     convolution_->pack_weights(place(call, buffer), to);
   }

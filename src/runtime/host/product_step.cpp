@@ -1,6 +1,5 @@
 #include "runtime/host/steps.hpp"
 
-#include "base/fail.hpp"
 #include "runtime/steps.hpp"
 
 namespace weft::runtime {
@@ -44,10 +43,16 @@ HostProduct::Operand HostProduct::operand_of(const Contraction& c, bool is_b) {
 std::size_t HostProduct::packed_bytes(std::size_t buffer) const {
   return buffer < 2 ? runtime::packed_bytes(operands_[buffer].packing) : 0;
 }
-std::string HostProduct::packed_as(std::size_t buffer) const {
+Digest HostProduct::packed_as(std::size_t buffer) const {
   const auto& [packing, offset] = operands_[buffer];
-  return concat_text("matmul ", packing.is_left ? "left " : "right ", info(packing.dtype).name, " ", packing.size, " ",
-                     packing.depth, " ", packing.size_step, " ", packing.depth_step, " ", offset);
+  const std::int64_t fields[] = {static_cast<std::int64_t>(packing.dtype),
+                                 packing.is_left,
+                                 packing.size,
+                                 packing.depth,
+                                 packing.size_step,
+                                 packing.depth_step,
+                                 offset};
+  return digest({reinterpret_cast<const char*>(fields), sizeof fields});
 }
 void HostProduct::pack(std::size_t buffer, const StepCall& call, std::byte* to) const {
   const auto& [packing, offset] = operands_[buffer];

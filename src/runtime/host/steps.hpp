@@ -41,7 +41,7 @@ class HostProduct final : public PackingStep {
   void run(const StepCall& call) const override { run_packed(call, nullptr); }
 
   std::size_t packed_bytes(std::size_t buffer) const override;
-  std::string packed_as(std::size_t buffer) const override;
+  Digest packed_as(std::size_t buffer) const override;
   void pack(std::size_t buffer, const StepCall& call, std::byte* to) const override;
   void run_packed(const StepCall& call, const std::byte* const* packed) const override;
 
