@@ -1,11 +1,15 @@
-// Reductions in two stages. Runs on a kernel whose axes are final, before its loops are made. In: a kernel whose
+// Reductions in stages. Runs on a kernel whose axes are final, before its loops are made. In: a kernel whose
 // reductions are cut at their chunks (loop/nest.hpp). Out: kernels that fold the chunks, each chunk a unit of its own,
-// and one that joins their results in order. The roundings are those of the whole reduction: the order of additions
-// is a function of the shape alone (include/weft/detail/reduce.inc).
+// and one that joins their results in order; where the rows are walked again after that, these two for each walk, which
+// read the joined results from memory, and a kernel of independent points for the last. The roundings are those of the
+// whole reduction: the order of additions is a function of the shape alone (include/weft/detail/reduce.inc).
 //
 // A long reduction to few elements is cut so that there is work for every thread. Reductions over the rows of a kernel
 // that reduces each row as well (the backward pass of a norm) are cut so that one pass over memory serves both: a unit
 // walks the rows of a chunk in order and holds its columns.
+//
+// A position is cut as the greatest element of each chunk and where that is: the join finds the first of the greatest.
+// An online sum is cut as the sum of each chunk, of exponentials relative to the chunk's greatest element.
 #pragma once
 #include "loop/kernel.hpp"
 
@@ -22,9 +26,10 @@ struct Stages {
 // A buffer whose memory the caller is to give.
 inline constexpr std::int32_t partial(std::size_t i) { return -2 - static_cast<std::int32_t>(i); }
 
-// Whether a reduction over all inner axes can be cut: nothing walks the inner axes again after it, no position is
-// reduced, and there is one inner axis.
+// Whether the reductions over all inner axes can be cut: there is one inner axis, which nothing walks in order.
 bool can_cut(const Kernel& kernel);
+// Nothing walks the inner axes again after a reduction.
+bool walks_once(const Kernel& kernel);
 // The reductions over the inner axis, in chunks.
 Stages cut_reductions(const Kernel& kernel, std::int64_t chunk);
 // The reductions over the rows (Instruction::over_carried), `chunk` rows a unit.

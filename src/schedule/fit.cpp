@@ -97,11 +97,9 @@ std::string Fit::obstacle(int id, const Node& node, const Reads& reads) const {
     whole.scans = false;
     if ((candidate.scans || is_cumulative(node.op)) && (candidate.carries || (is_serial(whole) && candidate.reduces)))
       return "a row can't be walked in order and be cut";
-    if (!candidate.reduces && node.op == Op::argmax && is_serial(whole))
-      return "its long reduction to few elements would make the kernel serial";
   } else if (!member_index(candidate, node.type.shape, index)) {
     return "it walks " + to_string(node.type.shape) + ", the kernel " + to_string(candidate.domain);
-  } else if (!reads.beside && is_serial(candidate) && fills_domain(candidate, node.type.shape)) {
+  } else if (on_host_ && !reads.beside && is_serial(candidate) && fills_domain(candidate, node.type.shape)) {
     return "it would walk what the kernel's long reduction has walked, whose parts are then not yet joined";
   }
   if (!operands_aligned(grouping_, id, node, index, behind)) return "it reads the kernel's value at another index";

@@ -19,7 +19,8 @@ struct Reads {
 class Fit {
  public:
   // `borders`: a kernel ends at the border of a region's use.
-  Fit(const Graph& graph, Grouping& grouping, bool borders) : graph_(graph), grouping_(grouping), borders_(borders) {}
+  Fit(const Graph& graph, Grouping& grouping, Device device, bool borders)
+      : graph_(graph), grouping_(grouping), on_host_(device.type == Device::Type::cpu), borders_(borders) {}
 
   Reads reads_of(const Node& node) const;
   // Why a node can't join a group; empty when it can.
@@ -32,6 +33,7 @@ class Fit {
  private:
   const Graph& graph_;
   Grouping& grouping_;
+  const bool on_host_;  // whose long reductions are cut only where nothing walks the rows again
   const bool borders_;
 };
 

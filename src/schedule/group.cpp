@@ -19,7 +19,7 @@ class Grouper {
         providers_(providers),
         fuses_(fuses),
         borders_(borders),
-        fit_(graph, result_, borders),
+        fit_(graph, result_, device, borders),
         score_(graph, device),
         broadcast_(read_through_expansions(graph)),
         is_output_(graph.nodes.size(), false) {

@@ -23,7 +23,7 @@ namespace weft {
 namespace {
 
 // On a device the order of additions is the kernel's own, so that chunks are as long as serves it.
-constexpr std::int64_t device_row_chunk = 32768, device_column_chunk = 32, device_part_rows = 256;
+constexpr std::int64_t device_column_chunk = 32, device_part_rows = 256;
 
 using loop::Instruction;
 using loop::Kernel;
@@ -486,6 +486,31 @@ bool has_short_rows(const Kernel& kernel) {
   });
 }
 
+// Few long rows leave most of a device idle: a row is one block's. Cut, they are two launches for each walk.
+bool has_long_rows(const Kernel& kernel) {
+  constexpr std::int64_t most_rows = 132, least = 16384, least_of_walks = 32768, least_a_row = 512;
+  const Dim rows = kernel.outer_count(), length = kernel.inner_count();
+  return rows.is_constant() && length.is_constant() && rows.constant() <= most_rows &&
+         length.constant() > std::max(loop::walks_once(kernel) ? least : least_of_walks, least_a_row * rows.constant());
+}
+// Elements of a part of such a row, by its shape alone: two parts and more for each multiprocessor of a large device,
+// whole packs, and no rest, which would be a launch of its own, where the length has such a divisor.
+std::int64_t part_of_row(const Kernel& kernel) {
+  constexpr std::int64_t units = 264, least = 512, pack = 8;
+  const std::int64_t rows = kernel.outer_count().constant(), length = kernel.inner_count().constant();
+  const std::int64_t wanted = std::max(least, length * rows / units / pack * pack);
+  for (std::int64_t away = 0; away <= wanted / 2; away += pack)
+    for (const std::int64_t part : {wanted + away, wanted - away})
+      if (length % part == 0) return part;
+  const std::int64_t parts = (length + wanted - 1) / wanted;  // the rest is about as long as the others
+  return ((length + parts - 1) / parts + pack - 1) / pack * pack;
+}
+// The same where lanes run over columns, which one thread or a few walk: not many parts, since they are joined so too.
+std::int64_t part_of_columns(const Kernel& kernel) {
+  constexpr std::int64_t parts = 2048;
+  return std::max(device_part_rows, kernel.inner_count().constant() / parts);
+}
+
 // Few columns of many rows leave most of a device idle: parts of the rows become units of their own.
 bool has_few_columns(const Kernel& kernel) {
   const Dim rows = kernel.inner_count(), columns = kernel.outer_count();
@@ -521,18 +546,22 @@ loop::Stages lower(const LoweringContext& context, const Group& walked, int grou
   for (std::size_t a = 0; a < kernel.axes.size(); ++a)
     if (kernel.axes[a].inner == inner) kernel.vector_axis = static_cast<int>(a);
   loop::pick_single_terms(kernel);
-  const bool serial = group >= 0 && is_serial(walked);
+  const bool reduces = group >= 0 && walked.reduces && !walked.scans;
+  const bool serial = reduces && (on_host ? is_serial(walked) : has_long_rows(kernel));
   if (!serial) loop::find_product(kernel);
-  if (!on_host && inner && !walked.scans && !loop::holds_row(kernel)) loop::sum_online(kernel);
+  const bool cuts = serial && loop::can_cut(kernel) && (!on_host || loop::walks_once(kernel));
+  if (!on_host && inner && !walked.scans && (cuts || !loop::holds_row(kernel))) loop::sum_online(kernel);
   const bool columns = std::any_of(kernel.body.begin(), kernel.body.end(),
                                    [](const Instruction& it) { return it.kind == Kind::reduce && it.over_carried; });
   loop::Stages stages;
   if (columns)
     stages = loop::cut_columns(kernel, on_host ? column_chunk : device_column_chunk);
-  else if (serial && loop::can_cut(kernel))
-    stages = loop::cut_reductions(kernel, !inner || !on_host ? inner ? device_row_chunk : column_chunk : row_chunk);
-  else if (group >= 0 && !on_host && !inner && walked.reduces && !walked.scans && has_few_columns(kernel) &&
-           loop::can_cut(kernel))
+  else if (cuts)
+    stages = loop::cut_reductions(kernel, !on_host ? inner ? part_of_row(kernel) : part_of_columns(kernel)
+                                          : inner ? row_chunk
+                                                   : column_chunk);
+  else if (reduces && !on_host && !inner && has_few_columns(kernel) && loop::can_cut(kernel) &&
+           loop::walks_once(kernel))
     stages = loop::cut_reductions(kernel, device_part_rows);
   else
     stages.kernels.push_back(std::move(kernel));

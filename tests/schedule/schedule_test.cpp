@@ -171,6 +171,28 @@ TEST_CASE("on a device a softmax of rows that it can't hold is online") {
   CHECK_FALSE(is_online(Device::cpu(), 60000));
 }
 
+TEST_CASE("on a device few long rows are cut into parts, a launch for the parts and one that joins them") {
+  const auto kernels = [](const Shape& shape, auto function) {
+    Traced t;
+    const Tensor rows = t.input(Device::cuda(), shape);
+    const Schedule schedule = make_schedule(inline_calls(t.graph({function(rows)})), Device::cuda(), providers::all());
+    CAPTURE(to_text(schedule));
+    return static_cast<int>(schedule.steps.size());
+  };
+  const auto position = [](const Tensor& x) { return argmax(x, -1); };
+  const auto log_sum = [](const Tensor& x) { return logsumexp(x, -1); };
+  const auto norm = [](const Tensor& x) { return x - mean(x, -1, true); };
+  CHECK(kernels(Shape::of(1, 128256), position) == 2);
+  CHECK(kernels(Shape::of(132, 128256), position) == 2);
+  CHECK(kernels(Shape::of(133, 128256), position) == 1);
+  CHECK(kernels(Shape::of(1, 8192), position) == 1);
+  CHECK(kernels(Shape::of(1, 128256), log_sum) == 4);
+  CHECK(kernels(Shape::of(1, 128256), [](const Tensor& x) { return softmax(x, -1); }) == 3);
+  CHECK(kernels(Shape::of(1, 128256), norm) == 3);
+  CHECK(kernels(Shape::of(1, 32768), norm) == 1);
+  CHECK(kernels(Shape::of(1, 100003), position) == 3);  // a prime: the rest is a launch too
+}
+
 TEST_CASE("on a device what a failed check must not write does nothing once the error word is set") {
   const auto text = [](Device device) {
     Traced t;

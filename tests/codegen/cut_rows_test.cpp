@@ -1,0 +1,138 @@
+// Long rows that are cut: positions, sums of exponentials and what walks the rows again after them, stage by stage.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+
+#include "loop/online.hpp"
+#include "loop/parse.hpp"
+#include "loop/stages.hpp"
+#include "tests/codegen/cpp_support.hpp"
+#include "tests/codegen/cuda_support.hpp"
+
+using namespace weft;
+using namespace weft::test;
+
+namespace {
+
+constexpr Int rows = 4, columns = 5000, part = 640;
+
+// Buffers: rows; their softmax, log-sum-exp, first greatest element, least element.
+loop::Kernel softmax_and_more() {
+  loop::Kernel kernel = loop::parse_kernel(
+      R"(weft_cut(f32 p0[20000], out f32 p1[20000], out f32 p2[4], out i64 p3[4], out f32 p4[4])
+  outer i0<4 inner i1<5000 vector
+  inner0 v0 f32 = p0[5000*i0 + i1]
+  outer1 v1 f32 = reduce_amax(v0)
+  inner1 v2 f32 = sub(v0, v1)
+  inner1 v3 f32 = exp(v2)
+  outer2 v4 f32 = reduce_sum(v3)
+  inner2 v5 f32 = div(v3, v4)
+  inner2 p1[5000*i0 + i1] = v5
+  outer2 v7 f32 = log(v4)
+  outer2 v8 f32 = add(v7, v1)
+  outer2 p2[i0] = v8
+  outer1 v10 i64 = reduce_argmax(v0; i1)
+  outer1 p3[i0] = v10
+  outer1 v12 f32 = reduce_amin(v0)
+  outer1 p4[i0] = v12
+)");
+  for (std::size_t b = 0; b < kernel.buffers.size(); ++b) kernel.buffers[b].value = static_cast<std::int32_t>(b);
+  return kernel;
+}
+
+std::vector<Trial> trials_of(const loop::Stages& stages, const std::string& name) {
+  std::vector<Trial> trials;
+  for (loop::Kernel kernel : stages.kernels) {
+    loop::verify(kernel);
+    kernel.name += "_" + name + "_" + std::to_string(trials.size());
+    trials.emplace_back(std::move(kernel));
+  }
+  return trials;
+}
+
+// Equal elements in two parts; a part of -inf alone; a NaN; -inf alone.
+std::vector<float> sample_rows() {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  std::vector<float> x(static_cast<std::size_t>(rows * columns));
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(std::sin(0.37 * static_cast<double>(i)) * 5);
+  x[700] = x[1300] = x[4990] = 6;
+  std::fill_n(x.begin() + columns, part, -infinity);
+  x[2 * columns + 3000] = x[2 * columns + 4700] = std::numeric_limits<float>::quiet_NaN();
+  std::fill_n(x.begin() + 3 * columns, columns, -infinity);
+  return x;
+}
+
+bool is_near(float value, double expected) {
+  if (std::isnan(expected)) return std::isnan(value);
+  return value == static_cast<float>(expected) || std::abs(value - expected) <= 1e-6 * std::abs(expected);
+}
+
+void check_on_host(const loop::Stages& stages, const std::string& name) {
+  std::vector<Trial> trials = trials_of(stages, name);
+  std::shared_ptr<Library> library;
+  const std::vector<runtime::KernelFunction> functions = compile_all(trials, host_isa(), library);
+  std::map<std::int32_t, std::vector<std::byte>> memory;
+  const std::vector<float> x = sample_rows();
+  memory[0].resize(x.size() * sizeof(float));
+  std::memcpy(memory[0].data(), x.data(), memory[0].size());
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    std::vector<void*> pointers;
+    for (const loop::Buffer& buffer : trials[i].kernel.buffers) {
+      std::vector<std::byte>& bytes = memory[buffer.value];
+      bytes.resize(std::max(bytes.size(), storage_bytes(buffer.dtype, buffer.elements.constant())));
+      pointers.push_back(bytes.data());
+    }
+    functions[i](pointers.data(), nullptr, 0, trials[i].units());
+  }
+  const auto* softmax = reinterpret_cast<const float*>(memory[1].data());
+  const auto* log_sum = reinterpret_cast<const float*>(memory[2].data());
+  const auto* position = reinterpret_cast<const Int*>(memory[3].data());
+  const auto* least = reinterpret_cast<const float*>(memory[4].data());
+  for (Int row = 0; row < rows; ++row) {
+    const float* const of_row = x.data() + row * columns;
+    Int first = 0;
+    double greatest = of_row[0], smallest = of_row[0], sum = 0;
+    for (Int i = 1; i < columns; ++i) {
+      if (of_row[i] > greatest || (std::isnan(of_row[i]) && !std::isnan(greatest))) greatest = of_row[first = i];
+      if (of_row[i] < smallest || std::isnan(of_row[i])) smallest = of_row[i];
+    }
+    for (Int i = 0; i < columns; ++i) sum += std::exp(of_row[i] - greatest);
+    CAPTURE(row);
+    CHECK(position[row] == first);
+    CHECK(is_near(least[row], smallest));
+    CHECK(is_near(log_sum[row], std::log(sum) + greatest));
+    Int wrong = 0;
+    for (Int i = 0; i < columns; ++i)
+      wrong += !is_near(softmax[row * columns + i], std::exp(of_row[i] - greatest) / sum);
+    CHECK(wrong == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("rows that are cut: the first of the greatest elements, and what walks the rows again") {
+  const loop::Stages stages = loop::cut_reductions(softmax_and_more(), part);
+  CHECK(stages.kernels.size() == 7);  // twice whole parts, the rest and their join; then the quotient
+  CHECK(stages.partials.size() == 4 + 3 + 1 + 1);
+  check_on_host(stages, "walks");
+}
+
+TEST_CASE("rows that are cut: a sum of exponentials in the walk that finds the greatest element") {
+  loop::Kernel kernel = softmax_and_more();
+  loop::sum_online(kernel);
+  const loop::Stages stages = loop::cut_reductions(kernel, part);
+  CHECK(stages.kernels.size() == 4);
+  check_on_host(stages, "online");
+}
+
+TEST_CASE("rows that are cut compile for sm_90" * needs(nvrtc)) {
+  loop::Kernel online = softmax_and_more();
+  loop::sum_online(online);
+  std::vector<Trial> trials = trials_of(loop::cut_reductions(online, part), "online");
+  for (Trial& each : trials_of(loop::cut_reductions(softmax_and_more(), 1000), "walks"))
+    trials.push_back(std::move(each));
+  check_cuda_compiles(trials);
+}
