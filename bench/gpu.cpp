@@ -22,6 +22,16 @@ Call softmax() {
 // Rows that no block can hold.
 Call softmax_of_long_rows() { return of(softmax_rows, sample({1024, 131072}, 4)); }
 
+// Few long rows: the pick of a token, and what is found of a whole tensor.
+constexpr auto position = [](const Tensor& x) { return weft::argmax(x, -1); };
+constexpr auto log_sum = [](const Tensor& x) { return weft::logsumexp(x, -1); };
+constexpr auto row_sums = [](const Tensor& x) { return weft::sum(x, -1); };
+constexpr std::int64_t words = 128256, long_row = 10'000'000;
+template <DType dtype, std::int64_t rows, std::int64_t columns, const auto& function>
+Call long_rows() {
+  return of(function, sample({rows, columns}, 4, dtype));
+}
+
 template <DType dtype>
 Call transpose() {
   return of([](const Tensor& x) { return weft::transpose(x, 0, 1) + 1; }, sample({8192, 8192}, 1, dtype));
@@ -230,6 +240,12 @@ const std::vector<Case> cases = {
     {"gpu-softmax", "f32-16384x8192", softmax<DType::f32>, 8.0 * 16384 * 8192},
     {"gpu-softmax", "bf16-16384x8192", softmax<DType::bf16>, 4.0 * 16384 * 8192},
     {"gpu-softmax", "f32-1024x131072", softmax_of_long_rows, 8.0 * 1024 * 131072},
+    {"gpu-long-rows", "argmax-bf16-1x128256", long_rows<DType::bf16, 1, words, position>, 2.0 * words},
+    {"gpu-long-rows", "argmax-f32-16x128256", long_rows<DType::f32, 16, words, position>, 64.0 * words},
+    {"gpu-long-rows", "logsumexp-f32-1x128256", long_rows<DType::f32, 1, words, log_sum>, 4.0 * words},
+    {"gpu-long-rows", "softmax-bf16-1x128256", long_rows<DType::bf16, 1, words, softmax_rows>, 4.0 * words},
+    {"gpu-long-rows", "argmax-f32-1x10M", long_rows<DType::f32, 1, long_row, position>, 4.0 * long_row},
+    {"gpu-long-rows", "sum-f32-132x1M", long_rows<DType::f32, 132, 1 << 20, row_sums>, 4.0 * 132 * (1 << 20)},
     {"gpu-transpose", "f32-8192x8192", transpose<DType::f32>, 8.0 * 8192 * 8192},
     {"gpu-transpose", "bf16-8192x8192", transpose<DType::bf16>, 4.0 * 8192 * 8192},
     {"gpu-matmul", "bf16-4096-bias-gelu-tanh", matmul<DType::bf16, weft::Gelu::tanh>},

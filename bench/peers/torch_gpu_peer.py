@@ -298,6 +298,13 @@ CASES = {
     "gpu-softmax": {"f32-16384x8192": function(lambda x: F.softmax(x, -1), (16384, 8192)),
                     "bf16-16384x8192": function(lambda x: F.softmax(x, -1), (16384, 8192), dtype=bf16),
                     "f32-1024x131072": function(lambda x: F.softmax(x, -1), (1024, 131072))},
+    "gpu-long-rows": {
+        "argmax-bf16-1x128256": function(lambda x: torch.argmax(x, -1), (1, 128256), dtype=bf16),
+        "argmax-f32-16x128256": function(lambda x: torch.argmax(x, -1), (16, 128256)),
+        "logsumexp-f32-1x128256": function(lambda x: torch.logsumexp(x, -1), (1, 128256)),
+        "softmax-bf16-1x128256": function(lambda x: F.softmax(x, -1), (1, 128256), dtype=bf16),
+        "argmax-f32-1x10M": function(lambda x: torch.argmax(x, -1), (1, 10_000_000)),
+        "sum-f32-132x1M": function(lambda x: torch.sum(x, -1), (132, 1 << 20))},
     "gpu-transpose": {"f32-8192x8192": function(lambda x: (x.t() + 1).contiguous(), (8192, 8192)),
                       "bf16-8192x8192": function(lambda x: (x.t() + 1).contiguous(), (8192, 8192), dtype=bf16)},
     "gpu-matmul": {"bf16-4096-bias-gelu-tanh": matmul(bf16, "tanh"),
