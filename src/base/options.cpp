@@ -66,6 +66,7 @@ ProcessOptions read_options() {
   options.onednn = number("WEFT_ONEDNN", 1, 0, 1) != 0;
   options.cblas = number("WEFT_CBLAS", options.cblas, 0, 1);
   options.cuda_graphs = number("WEFT_CUDA_GRAPHS", 1, 0, 1) != 0;
+  options.cuda_dependent_launch = number("WEFT_CUDA_DEPENDENT_LAUNCH", 1, 0, 1) != 0;
   options.cudnn = number("WEFT_CUDNN", 1, 0, 1) != 0;
   options.tensor_cores = number("WEFT_TENSOR_CORES", 1, 0, 2);
   options.unordered_sums = number("WEFT_UNORDERED_SUMS", 0, 0, 1) != 0;

@@ -19,6 +19,7 @@ struct ProcessOptions {
   bool onednn = true;
   int cblas = -1;  // -1: what is measured to be faster
   bool cuda_graphs = true;
+  bool cuda_dependent_launch = true;  // a generated kernel may start before the one in front of it has ended
   bool cudnn = true;
   int tensor_cores = 1;  // our own kernel for them: 0 never, 1 where it was timed (Level::O3), 2 wherever it can
   bool nvrtc_check = false;

@@ -36,6 +36,7 @@ class Generator : DeviceWriter {
          (sets_ > 1 ? "ArgumentTable<" + std::to_string(sets_) + ", " + shape + "table"
                     : "Arguments<" + shape + "arguments") +
          ") {");
+    line("after_earlier_kernels();");
     if (sets_ > 1) {
       line("const int set = table.set_of(blockIdx.x);");
       line("const auto& arguments = table.sets[set];");

@@ -15,6 +15,7 @@ TEST_CASE("options come from the environment") {
   const KeepVariable raise("WEFT_RAISE_COMPILE_ERRORS", "1");
   const KeepVariable onednn("WEFT_ONEDNN", "0"), cblas("WEFT_CBLAS", "1");
   const KeepVariable cuda_graphs("WEFT_CUDA_GRAPHS", "0");
+  const KeepVariable dependent_launch("WEFT_CUDA_DEPENDENT_LAUNCH", "0");
   const KeepVariable memory("WEFT_MEMORY_LIMIT", "5000000000");
   const KeepVariable passes("WEFT_SKIP_PASSES", "dead_code,,fold_constants");
   const weft::ProcessOptions options = read_options();
@@ -31,6 +32,7 @@ TEST_CASE("options come from the environment") {
   CHECK_FALSE(options.onednn);
   CHECK(options.cblas == 1);
   CHECK_FALSE(options.cuda_graphs);
+  CHECK_FALSE(options.cuda_dependent_launch);
   CHECK(options.skip_passes == std::vector<std::string>{"dead_code", "fold_constants"});
 }
 

@@ -133,6 +133,16 @@ TEST_CASE("a matrix times a vector asks for packs of its rows before it uses the
   CHECK(!contains(codegen::generate_cuda(row_sum(512, 2048, DType::bf16, Op::sum, "sum")).text, "begin_at_words"));
 }
 
+TEST_CASE("a generated kernel waits for those in front of it before it does anything else") {
+  for (const std::size_t sets : {std::size_t{1}, std::size_t{3}})
+    for (const loop::Kernel& kernel : {scale(3, 5, "first"), row_sum(4, 100, DType::f32, Op::sum, "first_row")}) {
+      const std::string text = codegen::generate_cuda(kernel, sets).text;
+      const std::size_t body = text.find(") {\n");
+      REQUIRE(body != std::string::npos);
+      CHECK(text.substr(body + 4).starts_with("  after_earlier_kernels();\n"));
+    }
+}
+
 TEST_CASE("indices have 32 bits where bounds prove it, and packs are as wide as 16 bytes") {
   const std::string small = codegen::generate_cuda(scale(10, 64, "small")).text;
   CHECK(contains(small, "using index = int;"));

@@ -10,6 +10,7 @@
 #include <new>
 #include <stop_token>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/fail.hpp"
@@ -178,6 +179,7 @@ class Lanes {
  public:
   Lanes(DeviceState& state, std::span<const Ordered> steps) : state_(state), events_(steps.size() + most_lanes + 1) {
     joined_[0] = true;
+    state_.ends_in_kernel.fill(false);
   }
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;
@@ -189,6 +191,7 @@ class Lanes {
   void begin() { mark(events_.size() - 1, 0); }
   Queue* queue_for(const Ordered& step) {
     const auto lane = static_cast<std::size_t>(step.lane);
+    state_.follows_kernel[lane] = std::exchange(state_.ends_in_kernel[lane], false) && step.after.empty();
     if (!joined_[lane]) wait(lane, events_.size() - 1);
     joined_[lane] = true;
     for (const std::size_t other : step.after) wait(lane, other);

@@ -32,6 +32,9 @@ struct DeviceState {
   // Work is recorded on streams of its own, so that what other threads queue meanwhile is not part of it.
   std::mutex mutex;  // of recording, and of throwing an error
   std::array<Queue, most_lanes> recorded;
+  // Of each lane while it is recorded: whether the latest work there is a generated kernel; whether the step that is
+  // put there now follows such a kernel and waits for no other lane.
+  std::array<bool, most_lanes> ends_in_kernel{}, follows_kernel{};
 
   // Whether what is put there is recorded now, and done later.
   bool is_recorded(const Queue* on) const { return on >= recorded.data() && on < recorded.data() + recorded.size(); }

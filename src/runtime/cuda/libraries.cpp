@@ -108,6 +108,7 @@ const Driver& driver() {
                   WEFT_SYMBOL(cuFuncGetAttribute),
                   WEFT_SYMBOL(cuFuncSetAttribute),
                   WEFT_SYMBOL(cuLaunchKernel),
+                  {"cuLaunchKernelEx", reinterpret_cast<void**>(&table.cuLaunchKernelEx), true},
                   {"cuTensorMapEncodeTiled", reinterpret_cast<void**>(&table.cuTensorMapEncodeTiled), true},
                   WEFT_SYMBOL(cuGetErrorString),
                   WEFT_SYMBOL(cuGetErrorName)});

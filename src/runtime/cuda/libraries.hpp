@@ -18,6 +18,23 @@ struct Event;
 struct DriverGraph;    // CUgraph
 struct DriverProgram;  // CUgraphExec
 
+// CUlaunchAttribute and CUlaunchConfig.
+struct LaunchAttribute {
+  int id;
+  char unused[4];
+  union {
+    int is_allowed;
+    char value[64];
+  };
+};
+inline constexpr int launch_programmatic_serialization = 6;
+struct LaunchConfiguration {
+  unsigned grid[3], block[3], shared_bytes;
+  Stream* stream;
+  LaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+
 // libcuda.so.1: the driver.
 struct Driver {
   int (*cuInit)(unsigned flags);
@@ -60,6 +77,9 @@ struct Driver {
   int (*cuLaunchKernel)(Function* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                         unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream* stream, void** parameters,
                         void** extra);
+  // Null where the driver is older than CUDA 12.
+  int (*cuLaunchKernelEx)(const LaunchConfiguration* configuration, Function* function, void** parameters,
+                          void** extra);
   // Of a matrix for the copy engine; null where the driver is older than CUDA 12.
   int (*cuTensorMapEncodeTiled)(void* map, int type, unsigned axes, void* at, const std::uint64_t* sizes,
                                 const std::uint64_t* strides, const std::uint32_t* box, const std::uint32_t* steps,

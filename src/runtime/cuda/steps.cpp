@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "base/fail.hpp"
+#include "base/options.hpp"
 #include "runtime/cuda/launch_limits.hpp"
 #include "runtime/cuda/tensor_core_product.hpp"
 
@@ -29,10 +31,20 @@ class Words {
     for (const std::int64_t size : sizes) add(static_cast<std::uint64_t>(size));
     if (sizes.empty()) add(0);
   }
-  void launch(const Queue* queue, const Compiled& function, std::int64_t blocks) {
+  void launch(const Queue* queue, const Compiled& function, std::int64_t blocks, bool dependent = false) {
     std::size_t bytes = count_ * sizeof(std::uint64_t);
     // CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END
     void* extra[] = {reinterpret_cast<void*>(1), words_, reinterpret_cast<void*>(2), &bytes, nullptr};
+    if (dependent) {
+      LaunchAttribute attribute{launch_programmatic_serialization, {}, {1}};
+      const LaunchConfiguration configuration{{static_cast<unsigned>(blocks), 1, 1},
+                                              {static_cast<unsigned>(function.threads), 1, 1},
+                                              static_cast<unsigned>(function.shared),
+                                              queue->stream,
+                                              &attribute,
+                                              1};
+      return check(driver().cuLaunchKernelEx(&configuration, function.entry, nullptr, extra), "cuLaunchKernelEx");
+    }
     check(driver().cuLaunchKernel(function.entry, static_cast<unsigned>(blocks), 1, 1,
                                   static_cast<unsigned>(function.threads), 1, 1, static_cast<unsigned>(function.shared),
                                   queue->stream, nullptr, extra),
@@ -44,6 +56,27 @@ class Words {
   std::size_t count_ = 0;
 };
 
+// Programmatic dependent launch of a generated kernel: its blocks may come onto the device while the kernel in front of
+// it ends. No read and no write passes that kernel: the first statement of every generated kernel waits until it has
+// ended and all it wrote is visible (after_earlier_kernels of cuda.inc), and since that kernel has waited in its turn,
+// so have all before it. Kernels of libraries and those of cuda_steps.inc do not wait, and are launched the ordinary
+// way, after all that precedes them. In a recording only a kernel that follows a generated one on its lane is launched
+// so: what else comes before it, a copy or the steps of other lanes, is a full dependency.
+bool launches_dependent(DeviceState& device, const Queue* queue) {
+  static const bool known = [] {
+    constexpr int records_them = 12030;  // CUDA 12.3
+    int version = 0;
+    return driver().cuLaunchKernelEx && driver().cuDriverGetVersion(&version) == 0 && version >= records_them;
+  }();
+  if (!options().cuda_dependent_launch || device.major < 9 || !known) return false;
+  if (!device.is_recorded(queue)) return true;
+  const std::size_t lane = device.lane_of(queue);
+  device.ends_in_kernel[lane] = true;
+  return std::exchange(device.follows_kernel[lane], false);
+}
+
+std::int64_t most_blocks(const DeviceState& device) { return device.multiprocessors * blocks_a_multiprocessor; }
+
 }  // namespace
 
 void launch(const DeviceState& device, const Queue* queue, const Compiled& function, std::int64_t blocks,
@@ -51,7 +84,7 @@ void launch(const DeviceState& device, const Queue* queue, const Compiled& funct
   if (blocks <= 0) return;
   Words words;
   words.add(pointers, sizes);
-  words.launch(queue, function, std::min(blocks, device.multiprocessors * blocks_a_multiprocessor));
+  words.launch(queue, function, std::min(blocks, most_blocks(device)));
 }
 
 Compiled::Compiled(const Preparation& preparation, int fixed_threads)
@@ -78,7 +111,11 @@ DeviceKernel::DeviceKernel(const Preparation& preparation, std::size_t buffers, 
       parameters_(preparation.numbers.add(parameters)) {}
 
 void DeviceKernel::run(const StepCall& call) const {
-  launch(device_, call.queue, function_, call.numbers[units_.begin], {call.pointers, buffers_}, call.part(parameters_));
+  const std::int64_t blocks = call.numbers[units_.begin];
+  if (blocks <= 0) return;
+  Words words;
+  words.add({call.pointers, buffers_}, call.part(parameters_));
+  words.launch(call.queue, function_, std::min(blocks, most_blocks(device_)), launches_dependent(device_, call.queue));
 }
 
 std::size_t most_sets(std::size_t buffers, std::size_t parameters) {
@@ -96,7 +133,7 @@ DeviceKernelTable::DeviceKernelTable(const Preparation& preparation, std::size_t
 
 void DeviceKernelTable::run(const StepCall& call) const {
   // Each set has a share of what the device holds at once, by the work that it has.
-  const std::int64_t most = device_.multiprocessors * blocks_a_multiprocessor;
+  const std::int64_t most = most_blocks(device_);
   const auto wanted = [&](const auto& set) { return std::max<std::int64_t>(call.numbers[set.first.begin], 0); };
   std::int64_t all = 0;
   for (const auto& set : sets_) all += wanted(set);
@@ -105,7 +142,7 @@ void DeviceKernelTable::run(const StepCall& call) const {
   for (const auto& set : sets_) words.add(static_cast<std::uint64_t>(end += share_of_blocks(wanted(set), all, most)));
   for (std::size_t set = 0; set < sets_.size(); ++set)
     words.add({call.pointers + set * buffers_, buffers_}, call.part(sets_[set].second));
-  if (end > 0) words.launch(call.queue, function_, end);
+  if (end > 0) words.launch(call.queue, function_, end, launches_dependent(device_, call.queue));
 }
 
 DeviceProduct::DeviceProduct(const Contraction& contraction, const Preparation& preparation, std::span<const Dim> sizes,

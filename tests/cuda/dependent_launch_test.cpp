@@ -1,0 +1,73 @@
+// Kernels that are launched while the one in front of them ends: the same bits as one after the other, each in chains
+// where a read that came too early would find what an earlier run has left.
+#include <doctest/doctest.h>
+
+#include "base/options.hpp"
+#include "tests/cuda/support.hpp"
+#include "tests/runtime/support.hpp"
+#include "weft/weft.hpp"
+
+using namespace weft;
+using namespace cuda_test;
+
+namespace {
+
+struct State {
+  Tensor x;
+  WEFT_MEMBERS(x)
+};
+
+// Kernels of a few blocks and of many in turn, with products of a library and branches between them.
+Tensor chain(const Tensor& start, const Tensor& weight) {
+  Tensor x = start;
+  for (int i = 0; i < 12; ++i) {
+    const Tensor rows = softmax(x, -1), columns = sum(x * rows, 0), product = matmul(rows, weight);
+    x = sin(x + columns / (1 + max(abs(columns)))) + product - mean(product, 0, true);
+    x = transpose(x) * (1 + 0.01 * cast(argmax(x, -1), DType::f32) / 512);
+  }
+  return x;
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cuda" * test::needs(a_device));
+
+TEST_CASE("cuda: kernels launched while the one in front of them ends give the bits of kernels in turn") {
+  const test::KeepOptions keep;
+  const Tensor weight = to(sample({512, 512}, 1), Device::cuda());
+  std::vector<Tensor> starts;
+  for (std::uint64_t i = 0; i < 3; ++i) starts.push_back(to(sample({512, 512}, 2 + i), Device::cuda()));
+  const auto run = [&](bool dependent, bool graphs) {
+    options().cuda_dependent_launch = dependent;
+    options().cuda_graphs = graphs;
+    auto step = compile(chain);
+    std::vector<Tensor> all;
+    for (std::size_t i = 0; i < 60; ++i) all.push_back(to(step(starts[i % 3], weight), Device::cpu()));
+    return all;
+  };
+  const std::vector<Tensor> expected = run(false, false);
+  for (const bool graphs : {false, true}) {
+    CAPTURE(graphs);
+    const std::vector<Tensor> found = run(true, graphs);
+    int different = 0;
+    for (std::size_t i = 0; i < found.size(); ++i) different += !all(found[i] == expected[i]).item<bool>();
+    CHECK(different == 0);
+  }
+}
+
+TEST_CASE("cuda: state that each step updates where it lies is read after it is written") {
+  const test::KeepOptions keep;
+  const auto run = [](bool dependent) {
+    options().cuda_dependent_launch = dependent;
+    State state{to(sample({1 << 20}, 5), Device::cuda())};
+    auto step = compile([](State& s) {
+      s.x = s.x * 0.999 + 0.001 * sin(sum(s.x));
+      s.x = s.x - 0.5 * mean(s.x);
+    });
+    for (int i = 0; i < 500; ++i) step(state);
+    return to(state.x, Device::cpu());
+  };
+  CHECK(all(run(true) == run(false)).item<bool>());
+}
+
+TEST_SUITE_END();
