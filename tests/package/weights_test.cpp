@@ -185,6 +185,7 @@ TEST_CASE("weights that calls have packed: the same bits in each call, and other
       return right;
     };
     for (int i = 0; i < 3; ++i) CHECK(is_right());
+    const std::int64_t before = meter.in_use();
     loaded.update_constants("in.weight", other.in.weight.tensor());
     model.in.weight = other.in.weight;
     for (int i = 0; i < 3; ++i) CHECK(is_right());
@@ -192,7 +193,9 @@ TEST_CASE("weights that calls have packed: the same bits in each call, and other
         {{"out.weight", other.out.weight.tensor()}, {"convolution.weight", other.convolution.weight.tensor()}});
     model.out.weight = other.out.weight, model.convolution.weight = other.convolution.weight;
     for (int i = 0; i < 3; ++i) CHECK(is_right());
-    CHECK(meter.in_use() < 3 * shared);  // of weights that were replaced nothing is kept
+    // The new values, which lie in no file, are held. Of those that were replaced nothing is kept.
+    CAPTURE(before);
+    CHECK(meter.in_use() - before < 3 * shared / 2);
   }
 }
 
