@@ -78,6 +78,7 @@ ProcessOptions read_options() {
     if (!name.empty()) options.skip_passes.emplace_back(name);
   }
   options.num_threads = number("WEFT_NUM_THREADS", 0, 0, 4096);
+  options.cuda_memory_limit = number<std::uint64_t>("WEFT_CUDA_MEMORY_LIMIT", 0, 1, std::uint64_t{1} << 62);
   options.memory_limit = number<std::uint64_t>("WEFT_MEMORY_LIMIT", 0, 1, std::uint64_t{1} << 62);
   return options;
 }

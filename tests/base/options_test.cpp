@@ -16,7 +16,7 @@ TEST_CASE("options come from the environment") {
   const KeepVariable onednn("WEFT_ONEDNN", "0"), cblas("WEFT_CBLAS", "1");
   const KeepVariable cuda_graphs("WEFT_CUDA_GRAPHS", "0");
   const KeepVariable dependent_launch("WEFT_CUDA_DEPENDENT_LAUNCH", "0");
-  const KeepVariable memory("WEFT_MEMORY_LIMIT", "5000000000");
+  const KeepVariable memory("WEFT_MEMORY_LIMIT", "5000000000"), cuda_memory("WEFT_CUDA_MEMORY_LIMIT", "6000000000");
   const KeepVariable passes("WEFT_SKIP_PASSES", "dead_code,,fold_constants");
   const weft::ProcessOptions options = read_options();
   CHECK(options.cache_directory == "/somewhere");
@@ -26,6 +26,7 @@ TEST_CASE("options come from the environment") {
   CHECK(options.isa == "avx2");
   CHECK(options.num_threads == 3);
   CHECK(options.memory_limit == 5000000000);
+  CHECK(options.cuda_memory_limit == 6000000000);
   CHECK(options.kernel_optimization == 1);
   CHECK(options.nvrtc_check);
   CHECK(options.raise_compile_errors);
@@ -44,6 +45,7 @@ TEST_CASE("a value that makes no sense is warned about and ignored") {
                                     {"WEFT_NUM_THREADS", "99999999999999999999"},
                                     {"WEFT_MEMORY_LIMIT", "0"},
                                     {"WEFT_MEMORY_LIMIT", "64G"},
+                                    {"WEFT_CUDA_MEMORY_LIMIT", "-1"},
                                     {"WEFT_ISA", "avx1024"},
                                     {"WEFT_KERNEL_OPTIMIZATION", "4"},
                                     {"WEFT_NVRTC_CHECK", "2"},

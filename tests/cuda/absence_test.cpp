@@ -1,5 +1,6 @@
 // What a machine without a CUDA device does: it says what was looked for, and goes on.
 #include "tests/cuda/support.hpp"
+#include "weft/cuda.hpp"
 #include "weft/weft.hpp"
 
 using namespace weft;
@@ -24,4 +25,9 @@ TEST_CASE("a machine without a driver says what was looked for, with the user's 
   CHECK_MESSAGE(says, text);
   const Tensor two = ones({2}) + 1;
   CHECK((two.data<float>()[0] == 2 && two.data<float>()[1] == 2));  // the next call works
+}
+
+TEST_CASE("a machine without a driver has no statistics of a device's memory" * test::needs(no_device)) {
+  CHECK_THROWS_AS(cuda::memory_stats(), Error);
+  CHECK_THROWS_AS(cuda::set_memory_limit(1), Error);
 }

@@ -15,53 +15,17 @@
 
 #include "base/fail.hpp"
 #include "base/lazy.hpp"
+#include "runtime/cuda/memory.hpp"
 
 namespace weft::runtime::cuda {
 namespace {
 
 constexpr int most_devices = 64;
-constexpr std::size_t smallest = 512;  // the driver's own granularity of alignment
-
-// Four classes an octave, as on the host.
-std::size_t size_class(std::size_t bytes) {
-  if (bytes <= smallest) return smallest;
-  const int shift = std::bit_width(bytes - 1) - 3;
-  return (((bytes - 1) >> shift) + 1) << shift;
-}
-
-// Freed blocks by size. Blocks of one stream can be reused at once: what is queued later runs later.
-struct FreeLists {
-  std::mutex mutex;
-  std::map<std::size_t, std::vector<void*>> blocks;
-
-  void* take(std::size_t bytes) {
-    const std::lock_guard lock(mutex);
-    auto found = blocks.find(bytes);
-    if (found == blocks.end() || found->second.empty()) return nullptr;
-    void* data = found->second.back();
-    found->second.pop_back();
-    return data;
-  }
-  void give(void* data, std::size_t bytes) {
-    const std::lock_guard lock(mutex);
-    blocks[bytes].push_back(data);
-  }
-  // All cached blocks, to be given back to the driver.
-  std::vector<void*> clear() {
-    const std::lock_guard lock(mutex);
-    std::vector<void*> all;
-    for (auto& [bytes, list] : blocks) {
-      all.insert(all.end(), list.begin(), list.end());
-      list.clear();
-    }
-    return all;
-  }
-};
 
 struct Slot {
   std::once_flag once;
   DeviceState state;
-  FreeLists lists;
+  DeviceMemory memory;
 };
 
 std::array<Slot, most_devices>& slots() {
@@ -77,40 +41,26 @@ struct Block : Storage {
 
 void free_block(Storage* storage) {
   auto* block = static_cast<Block*>(storage);
-  slots()[block->device.index].lists.give(block->data, block->capacity);
+  slots()[block->device.index].memory.give(block->data, block->capacity);
   delete block;
-}
-
-void* device_allocate(Slot& slot, std::size_t capacity) {
-  if (void* data = slot.lists.take(capacity)) return data;
-  Pointer pointer = 0;
-  int result = driver().cuMemAlloc_v2(&pointer, capacity);
-  if (result == error_out_of_memory) {  // what other sizes have cached may be what is missing
-    check(driver().cuStreamSynchronize(slot.state.queue.stream), "cuStreamSynchronize");
-    for (void* cached : slot.lists.clear()) driver().cuMemFree_v2(address(cached));
-    result = driver().cuMemAlloc_v2(&pointer, capacity);
-  }
-  if (result == error_out_of_memory) {
-    std::size_t free = 0, total = 0;
-    driver().cuMemGetInfo_v2(&free, &total);
-    throw OutOfMemory(concat_text("[allocate] no memory for ", capacity, " bytes on cuda:",
-                                  slot.state.queue.device.index, ", which has ", free, " of ", total, " bytes left")
-                          .c_str());
-  }
-  check(result, "cuMemAlloc");
-  return reinterpret_cast<void*>(pointer);
 }
 
 Storage* allocate(Device device, std::size_t bytes, Queue* queue) {
   DeviceState& state = use(device);
   auto block = std::make_unique<Block>();
-  block->capacity = size_class(bytes);
-  block->data = device_allocate(slots()[device.index], block->capacity);
+  block->capacity = DeviceMemory::capacity(bytes);
+  block->data = slots()[device.index].memory.take(block->capacity);
   block->device = device;
   block->bytes = block->capacity;
   block->queue.store(queue ? queue : &state.queue, std::memory_order_relaxed);
   block->free = free_block;
   return block.release();
+}
+
+// The memory of each may be read and written by copies of the other.
+void share(Device a, Device b) {
+  slots()[a.index].memory.share(b.index);
+  slots()[b.index].memory.share(a.index);
 }
 
 void copy(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes, Queue* queue) {
@@ -124,7 +74,10 @@ void copy(void* to, Device to_device, const void* from, Device from_device, std:
   } else if (down) {
     check(driver().cuMemcpyDtoHAsync_v2(to, address(from), bytes, stream), "cuMemcpyDtoHAsync");
   } else {
-    if (to_device != from_device) wait(from_device);
+    if (to_device != from_device) {
+      wait(from_device);
+      share(from_device, to_device);
+    }
     check(driver().cuMemcpyDtoDAsync_v2(address(to), address(from), bytes, stream), "cuMemcpyDtoDAsync");
     if (to_device != from_device) wait(to_device);
   }
@@ -371,6 +324,7 @@ void open(Slot& slot, Device device) {
     check(call.cuStreamCreate(&lane.stream, non_blocking), "cuStreamCreate");
     lane.device = device;
   }
+  slot.memory.open(device, ordinal, state.queue.stream);
   check(call.cuMemAlloc_v2(&state.error_word, sizeof(std::uint32_t)), "cuMemAlloc");
   void* on_host = nullptr;
   constexpr unsigned portable_and_mapped = 3;
@@ -403,6 +357,11 @@ DeviceState& use(Device device) {
     current = slot.state.context;
   }
   return slot.state;
+}
+
+DeviceMemory& memory_of(Device device) {
+  use(device);
+  return slots()[device.index].memory;
 }
 
 std::int32_t error_number(const std::string& message) { return messages().number(message); }

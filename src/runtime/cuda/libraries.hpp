@@ -17,6 +17,24 @@ struct Function;
 struct Event;
 struct DriverGraph;    // CUgraph
 struct DriverProgram;  // CUgraphExec
+struct MemoryPool;
+
+// CUmemLocation, CUmemPoolProps, CUmemAccessDesc.
+struct MemoryLocation {
+  int type = 0, number = 0;
+};
+struct MemoryPoolProperties {
+  int type = 0, handles = 0;
+  MemoryLocation location;
+  void* unused = nullptr;
+  std::size_t most_bytes = 0;
+  std::byte reserved[56] = {};
+};
+static_assert(sizeof(MemoryPoolProperties) == 88);
+struct MemoryAccess {
+  MemoryLocation location;
+  int flags = 0;
+};
 
 // CUlaunchAttribute and CUlaunchConfig.
 struct LaunchAttribute {
@@ -64,7 +82,14 @@ struct Driver {
   int (*cuMemHostAlloc)(void** pointer, std::size_t bytes, unsigned flags);
   int (*cuMemsetD32Async)(Pointer to, unsigned value, std::size_t count, Stream* stream);
   int (*cuMemAlloc_v2)(Pointer* pointer, std::size_t bytes);
-  int (*cuMemFree_v2)(Pointer pointer);
+  int (*cuMemPoolCreate)(MemoryPool** pool, const MemoryPoolProperties* properties);
+  int (*cuMemPoolSetAttribute)(MemoryPool* pool, int attribute, void* value);
+  int (*cuMemPoolGetAttribute)(MemoryPool* pool, int attribute, void* value);
+  int (*cuMemPoolSetAccess)(MemoryPool* pool, const MemoryAccess* list, std::size_t count);
+  int (*cuMemPoolTrimTo)(MemoryPool* pool, std::size_t bytes);
+  int (*cuMemAllocFromPoolAsync)(Pointer* pointer, std::size_t bytes, MemoryPool* pool, Stream* stream);
+  int (*cuMemFreeAsync)(Pointer pointer, Stream* stream);
+  int (*cuDeviceCanAccessPeer)(int* can, int device, int peer);
   int (*cuMemGetInfo_v2)(std::size_t* free, std::size_t* total);
   int (*cuMemcpyHtoDAsync_v2)(Pointer to, const void* from, std::size_t bytes, Stream* stream);
   int (*cuMemcpyDtoHAsync_v2)(void* to, Pointer from, std::size_t bytes, Stream* stream);
