@@ -1,5 +1,6 @@
 // Reductions in two stages: long ones to few elements, and those of columns beside those of rows. The same bits as
 // eagerly, whatever is left over after whole chunks, on any number of threads.
+#include <cmath>
 #include <cstring>
 
 #include "tests/trace/support.hpp"
@@ -77,8 +78,11 @@ TEST_CASE("what walks again after a long reduction is a kernel of its own") {
   check_same([](const Tensor& x) { return std::vector<Tensor>{x - mean(x)}; }, random({1, 80000}, DType::f32), 4);
 }
 
-TEST_CASE("a position in a long row is found in one piece") {
-  check_same([](const Tensor& x) { return std::vector<Tensor>{argmax(x, 0)}; }, random({70000}, DType::f32), 1);
+TEST_CASE("a position in a long row: of equal elements in several chunks the first") {
+  const auto position = [](const Tensor& x) { return std::vector<Tensor>{argmax(x, 0), argmin(x, 0)}; };
+  check_same(position, random({70000}, DType::f32), 3);
+  check_same(position, random({70000}, DType::i32), 3);  // many are equal
+  check_same(position, where(arange(70000, {DType::f32}) > 40000.0, NAN, 1.0), 3);
 }
 
 TEST_CASE("rows and columns are reduced in one pass") {
