@@ -1,17 +1,54 @@
-// The memory of CUDA devices: what is in use, what is kept for later, and a limit. weft/weft.hpp does not include it.
+// What a program asks of CUDA devices themselves: their memory, and the stream that Weft's work is on, with events to
+// time it and to order it with kernels of the program's own. weft/weft.hpp does not include it.
 //   cuda::reset_peak_memory();
-//   step(model, optimizer, x, y);
-//   std::cout << cuda::memory_stats().peak << " bytes at most\n";
-// Of all devices together, the host too: MemoryMeter (weft/memory.hpp). What a call will take is planned before it
-// runs: explain(step, model, optimizer, x, y).memory.
+//   cuda::Event begin, end;
+//   begin.record();
+//   step(model, optimizer, x, y).eval();
+//   end.record();
+//   std::cout << end.seconds_since(begin) << " s, " << cuda::memory_stats().peak << " bytes at most\n";
 #pragma once
 #include <cstdint>
+#include <memory>
 
 #include "weft/dtype.hpp"
 
 namespace weft::cuda {
 
-// Of one device, in bytes, but for `blocks`. What libraries and loaded kernels take by themselves is not counted.
+// What follows throws Error where there is no such device, or no driver; the sentence says what is missing.
+
+// How many devices there are.
+int device_count();
+// Waits for the device's queued work. Throws Error where a check of it has failed.
+void synchronize(Device device = Device::cuda());
+
+// The stream on which all of Weft's work on the device is, in the order in which calls and evaluations queue it: a
+// CUstream, which is a cudaStream_t. What a program puts there comes after what was evaluated before (.eval(), a
+// compiled call), and before what is evaluated later. It lives until the process ends. to_dlpack gives a tensor's
+// memory.
+void* stream(Device device = Device::cuda());
+
+// A moment of a stream's work. Copies are the same moment. Times are of the device.
+class Event {
+ public:
+  explicit Event(Device device = Device::cuda());
+  // When all is done that is on the stream so far; without one, on Weft's. A later record() is another moment.
+  void record(void* stream = nullptr);
+  // What is put on the stream from here on waits for the moment; without one, Weft's later work. The host does not
+  // wait. Before record() there is nothing to wait for.
+  void wait(void* stream = nullptr) const;
+  // The host waits for the moment.
+  void synchronize() const;
+  // From the other moment to this one; waits for both. Throws Error where one was not recorded.
+  double seconds_since(const Event& earlier) const;
+
+ private:
+  struct Data;
+  std::shared_ptr<Data> data_;
+};
+
+// Of one device, in bytes, but for `blocks`. What libraries and loaded kernels take by themselves is not counted. Of
+// all devices together, the host too: MemoryMeter (weft/memory.hpp). What a call will take is planned before it runs:
+// explain(step, model, optimizer, x, y).memory.
 struct MemoryStats {
   std::int64_t in_use = 0;         // of tensors, of temporaries that compiled calls keep, and of workspaces
   std::int64_t peak = 0;           // the most of in_use since the start or reset_peak_memory
@@ -20,8 +57,6 @@ struct MemoryStats {
   std::int64_t blocks = 0;         // how many are in use
   std::int64_t limit = 0;          // 0: none
 };
-
-// What follows throws Error where there is no such device, or no driver; the sentence says what is missing.
 
 // As of now. Memory that queued work still reads and nobody holds any more counts as kept.
 MemoryStats memory_stats(Device device = Device::cuda());

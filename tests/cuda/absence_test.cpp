@@ -30,4 +30,5 @@ TEST_CASE("a machine without a driver says what was looked for, with the user's 
 TEST_CASE("a machine without a driver has no statistics of a device's memory" * test::needs(no_device)) {
   CHECK_THROWS_AS(cuda::memory_stats(), Error);
   CHECK_THROWS_AS(cuda::set_memory_limit(1), Error);
+  CHECK_THROWS_AS(cuda::Event(), Error);
 }

@@ -85,6 +85,7 @@ const Driver& driver() {
                   WEFT_SYMBOL(cuEventCreate),
                   WEFT_SYMBOL(cuEventRecord),
                   WEFT_SYMBOL(cuEventDestroy_v2),
+                  WEFT_SYMBOL(cuEventSynchronize),
                   WEFT_SYMBOL(cuEventElapsedTime),
                   WEFT_SYMBOL(cuStreamWaitValue32_v2),
                   WEFT_SYMBOL(cuMemHostGetDevicePointer_v2),

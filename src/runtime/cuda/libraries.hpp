@@ -70,6 +70,7 @@ struct Driver {
   int (*cuEventCreate)(Event** event, unsigned flags);
   int (*cuEventRecord)(Event* event, Stream* stream);
   int (*cuEventDestroy_v2)(Event* event);
+  int (*cuEventSynchronize)(Event* event);
   int (*cuEventElapsedTime)(float* milliseconds, Event* first, Event* last);
   int (*cuStreamWaitValue32_v2)(Stream* stream, Pointer address, std::uint32_t value, unsigned flags);
   int (*cuMemHostGetDevicePointer_v2)(Pointer* device, void* host, unsigned flags);

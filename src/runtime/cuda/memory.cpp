@@ -27,8 +27,7 @@ void DeviceMemory::open(Device device, int ordinal, Stream* stream) {
   device_ = device, ordinal_ = ordinal, stream_ = stream;
   int has_pools = 0;
   check(driver().cuDeviceGetAttribute(&has_pools, attribute_memory_pools, ordinal), "cuDeviceGetAttribute");
-  if (!has_pools)
-    fail("cuda", {}, "cuda:", static_cast<int>(device.index), " has no memory pools, which Weft needs");
+  if (!has_pools) fail("cuda", {}, "cuda:", static_cast<int>(device.index), " has no memory pools, which Weft needs");
   MemoryPoolProperties properties;
   properties.type = pinned;
   properties.location = {located_on_device, ordinal};

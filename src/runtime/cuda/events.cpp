@@ -1,0 +1,52 @@
+// The stream and the events of weft/cuda.hpp.
+#include "base/fail.hpp"
+#include "runtime/cuda/device.hpp"
+#include "weft/cuda.hpp"
+
+namespace weft::cuda {
+
+using runtime::cuda::check;
+using runtime::cuda::driver;
+using runtime::cuda::Stream;
+
+int device_count() { return runtime::cuda::device_count(); }
+void synchronize(Device device) { runtime::cuda::synchronize(device); }
+void* stream(Device device) { return runtime::cuda::use(device).queue.stream; }
+
+struct Event::Data {
+  explicit Data(Device of) : device(of) {
+    runtime::cuda::use(device);
+    constexpr unsigned with_times = 0;
+    check(driver().cuEventCreate(&event, with_times), "cuEventCreate");
+  }
+  Data(const Data&) = delete;
+  ~Data() { driver().cuEventDestroy_v2(event); }
+  Stream* stream(void* given) const {  // the device's context is current from here on
+    Stream* const own = runtime::cuda::use(device).queue.stream;
+    return given ? static_cast<Stream*>(given) : own;
+  }
+
+  Device device;
+  runtime::cuda::Event* event = nullptr;
+};
+
+Event::Event(Device device) : data_(std::make_shared<Data>(device)) {}
+void Event::record(void* stream) {
+  check(driver().cuEventRecord(data_->event, data_->stream(stream)), "cuEventRecord");
+}
+void Event::wait(void* stream) const {
+  check(driver().cuStreamWaitEvent(data_->stream(stream), data_->event, 0), "cuStreamWaitEvent");
+}
+void Event::synchronize() const { check(driver().cuEventSynchronize(data_->event), "cuEventSynchronize"); }
+double Event::seconds_since(const Event& earlier) const {
+  synchronize();
+  earlier.synchronize();
+  float milliseconds = 0;
+  constexpr int was_not_recorded = 400;  // CUDA_ERROR_INVALID_HANDLE
+  const int result = driver().cuEventElapsedTime(&milliseconds, earlier.data_->event, data_->event);
+  if (result == was_not_recorded) fail("seconds_since", {}, "an event of the two was not recorded");
+  check(result, "cuEventElapsedTime");
+  return milliseconds / 1e3;
+}
+
+}  // namespace weft::cuda
