@@ -25,10 +25,10 @@ struct ProcessOptions {
   bool nvrtc_check = false;
   bool raise_compile_errors = false;
   std::vector<std::string> skip_passes;
-  int num_threads = 0;             // 0: OpenMP's default
-  std::uint64_t memory_limit = 0;  // bytes; 0: what the machine has
+  int num_threads = 0;                  // 0: OpenMP's default
+  std::uint64_t memory_limit = 0;       // bytes; 0: what the machine has
   std::uint64_t cuda_memory_limit = 0;  // bytes of each device; 0: none
-  bool unordered_sums = false;     // libraries may add floats in an order that differs from run to run
+  bool unordered_sums = false;          // libraries may add floats in an order that differs from run to run
 };
 
 // Reads the environment now. A value that makes no sense is warned about and ignored.
