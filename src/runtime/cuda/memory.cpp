@@ -1,5 +1,6 @@
 #include "runtime/cuda/memory.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -13,10 +14,12 @@ namespace {
 constexpr std::size_t smallest = 512;  // the driver's own granularity
 constexpr std::size_t largest_kept = std::size_t{1} << 20;
 constexpr std::size_t most_kept = std::size_t{64} << 20;  // bytes in the lists
+constexpr std::size_t largest_small = std::size_t{4} << 20;
+constexpr std::int64_t few_chunks = std::int64_t{64} << 20;  // a chunk of each pool
 
 // Numbers of the driver's enumerations.
 constexpr int attribute_memory_pools = 115;
-constexpr int pool_threshold = 4, pool_reserved = 5, pool_most_reserved = 6;
+constexpr int pool_threshold = 4, pool_reserved = 5;
 constexpr int located_on_device = 1, pinned = 1, read_and_write = 3;
 
 Pointer address(const void* data) { return reinterpret_cast<Pointer>(data); }
@@ -31,9 +34,11 @@ void DeviceMemory::open(Device device, int ordinal, Stream* stream) {
   MemoryPoolProperties properties;
   properties.type = pinned;
   properties.location = {located_on_device, ordinal};
-  check(driver().cuMemPoolCreate(&pool_, &properties), "cuMemPoolCreate");
-  std::uint64_t keeps_all = ~std::uint64_t{0};  // what is freed stays in the pool when the stream is waited for
-  check(driver().cuMemPoolSetAttribute(pool_, pool_threshold, &keeps_all), "cuMemPoolSetAttribute");
+  for (MemoryPool*& pool : pools_) {
+    check(driver().cuMemPoolCreate(&pool, &properties), "cuMemPoolCreate");
+    std::uint64_t keeps_all = ~std::uint64_t{0};  // what is freed stays in the pool when the stream is waited for
+    check(driver().cuMemPoolSetAttribute(pool, pool_threshold, &keeps_all), "cuMemPoolSetAttribute");
+  }
   limit_ = static_cast<std::int64_t>(options().cuda_memory_limit);
 }
 
@@ -84,11 +89,12 @@ void* DeviceMemory::ask(std::size_t capacity) {
       return data;
     }
   }
+  MemoryPool* const pool = pools_[capacity > largest_small];
   Pointer pointer = 0;
-  int result = driver().cuMemAllocFromPoolAsync(&pointer, capacity, pool_, stream_);
+  int result = driver().cuMemAllocFromPoolAsync(&pointer, capacity, pool, stream_);
   if (result == error_out_of_memory) {
     give_back();
-    result = driver().cuMemAllocFromPoolAsync(&pointer, capacity, pool_, stream_);
+    result = driver().cuMemAllocFromPoolAsync(&pointer, capacity, pool, stream_);
   }
   if (result == error_out_of_memory) {
     std::size_t free = 0, total = 0;
@@ -98,8 +104,21 @@ void* DeviceMemory::ask(std::size_t capacity) {
                           .c_str());
   }
   check(result, "cuMemAllocFromPoolAsync");
-  if (const std::int64_t limit = limit_; limit > 0 && reserved() > limit) give_back();
+  if (capacity > largest_small) bound_reserved();
   return reinterpret_cast<void*>(pointer);
+}
+
+// Chunks go back where more are reserved than before, and than a tenth beyond the peak or than the limit.
+void DeviceMemory::bound_reserved() {
+  const std::int64_t before = reserved_.load(std::memory_order_relaxed), peak = peak_, limit = limit_;
+  std::int64_t now = reserved();
+  const std::int64_t most = peak + peak / 10 + few_chunks;
+  if (now > before && (now > most || (limit > 0 && now > limit))) {
+    give_back();
+    now = reserved();
+  }
+  reserved_.store(now, std::memory_order_relaxed);
+  if (now > peak_reserved_.load(std::memory_order_relaxed)) peak_reserved_.store(now, std::memory_order_relaxed);
 }
 
 void DeviceMemory::give(void* data, std::size_t capacity) noexcept {
@@ -125,7 +144,7 @@ void DeviceMemory::give_back() {
   for (const auto& [capacity, list] : kept)
     for (void* const data : list) check(driver().cuMemFreeAsync(address(data), stream_), "cuMemFreeAsync");
   check(driver().cuStreamSynchronize(stream_), "cuStreamSynchronize");
-  check(driver().cuMemPoolTrimTo(pool_, 0), "cuMemPoolTrimTo");
+  for (MemoryPool* const pool : pools_) check(driver().cuMemPoolTrimTo(pool, 0), "cuMemPoolTrimTo");
 }
 
 void DeviceMemory::share(int ordinal) {
@@ -135,26 +154,29 @@ void DeviceMemory::share(int ordinal) {
   int can = 0;
   check(driver().cuDeviceCanAccessPeer(&can, ordinal, ordinal_), "cuDeviceCanAccessPeer");
   const MemoryAccess access{{located_on_device, ordinal}, read_and_write};
-  if (can) check(driver().cuMemPoolSetAccess(pool_, &access, 1), "cuMemPoolSetAccess");
+  for (MemoryPool* const pool : pools_)
+    if (can) check(driver().cuMemPoolSetAccess(pool, &access, 1), "cuMemPoolSetAccess");
   shared_with_ |= bit;
 }
 
 std::int64_t DeviceMemory::reserved() const {
-  std::uint64_t bytes = 0;
-  check(driver().cuMemPoolGetAttribute(pool_, pool_reserved, &bytes), "cuMemPoolGetAttribute");
-  return static_cast<std::int64_t>(bytes);
+  std::int64_t all = 0;
+  for (MemoryPool* const pool : pools_) {
+    std::uint64_t bytes = 0;
+    check(driver().cuMemPoolGetAttribute(pool, pool_reserved, &bytes), "cuMemPoolGetAttribute");
+    all += static_cast<std::int64_t>(bytes);
+  }
+  return all;
 }
 
 void DeviceMemory::reset_peaks() {
   peak_ = in_use_.load();
-  std::uint64_t from_now_on = 0;
-  check(driver().cuMemPoolSetAttribute(pool_, pool_most_reserved, &from_now_on), "cuMemPoolSetAttribute");
+  peak_reserved_ = reserved();
 }
 
 weft::cuda::MemoryStats DeviceMemory::stats() const {
-  std::uint64_t most = 0;
-  check(driver().cuMemPoolGetAttribute(pool_, pool_most_reserved, &most), "cuMemPoolGetAttribute");
-  return {in_use_, peak_, reserved(), static_cast<std::int64_t>(most), count_, limit_};
+  const std::int64_t now = reserved();
+  return {in_use_, peak_, now, std::max(now, peak_reserved_.load()), count_, limit_};
 }
 
 }  // namespace weft::runtime::cuda
