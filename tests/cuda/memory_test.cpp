@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -27,6 +28,8 @@ struct Fresh {
   ~Fresh() { cuda::set_memory_limit(0); }
 };
 
+using Block = std::unique_ptr<Storage, void (*)(Storage*)>;
+Block block(std::int64_t bytes) { return {allocate(Device::cuda(), static_cast<std::size_t>(bytes)), release}; }
 Tensor on_device(std::int64_t bytes) { return full({bytes / 4}, 1.5, {DType::f32, Device::cuda()}).eval(); }
 
 // What lacks where there is one device alone.
@@ -40,16 +43,15 @@ std::string two_devices() {
 TEST_SUITE_BEGIN("cuda" * test::needs(a_device));
 
 TEST_CASE("memory in use, its peak, what is kept, and what is given back") {
-  on_device(mebibyte);  // what the first one makes for all
   const Fresh fresh;
   const cuda::MemoryStats before = cuda::memory_stats();
   CHECK(before.limit == 0);
   CHECK(before.peak == before.in_use);
   {
-    const Tensor a = on_device(400 * mebibyte);
+    const Block a = block(400 * mebibyte);
     CHECK(cuda::memory_stats().in_use == before.in_use + 400 * mebibyte);
     CHECK(cuda::memory_stats().blocks == before.blocks + 1);
-    const Tensor b = on_device(80 * mebibyte);
+    const Block b = block(80 * mebibyte);
     CHECK(cuda::memory_stats().in_use == before.in_use + 480 * mebibyte);
   }
   const cuda::MemoryStats after = cuda::memory_stats();
@@ -59,7 +61,7 @@ TEST_CASE("memory in use, its peak, what is kept, and what is given back") {
   CHECK(after.reserved >= before.in_use + 480 * mebibyte);
   CHECK(after.peak_reserved >= after.reserved);
   // The same memory serves again, in other pieces.
-  for (int i = 0; i < 100; ++i) const Tensor again = on_device((i % 11 + 1) * 40 * mebibyte);
+  for (int i = 0; i < 100; ++i) block((i % 11 + 1) * 40 * mebibyte);
   CHECK(cuda::memory_stats().reserved <= after.reserved + 48 * mebibyte);
   cuda::empty_cache();
   CHECK(cuda::memory_stats().reserved < after.reserved - 300 * mebibyte);
@@ -91,6 +93,7 @@ TEST_CASE("a limit: OutOfMemory, state as before, and the next call works") {
   }
   CAPTURE(said);
   CHECK(said.find("are in use, the limit is " + std::to_string(limit)) != std::string::npos);
+  CHECK(said.find("results 96.00 MiB") != std::string::npos);
   CHECK(state.weights.tensor().data<float>()[0] == 2);
   step(state, small).eval();
   CHECK(state.weights.tensor().data<float>()[0] == 3);

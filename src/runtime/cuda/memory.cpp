@@ -50,13 +50,15 @@ std::size_t DeviceMemory::capacity(std::size_t bytes) {
   return (((bytes - 1) >> shift) + 1) << shift;
 }
 
+std::string DeviceMemory::name() const { return concat_text("cuda:", static_cast<int>(device_.index)); }
+
 void DeviceMemory::hold(std::size_t capacity) {
   const auto bytes = static_cast<std::int64_t>(capacity);
   const std::int64_t held = in_use_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
   if (const std::int64_t limit = limit_; limit > 0 && held > limit) {
     in_use_ -= bytes;
-    throw OutOfMemory(concat_text("[allocate] no memory for ", capacity, " bytes on cuda:", device_.index, ": ",
-                                  held - bytes, " are in use, the limit is ", limit)
+    throw OutOfMemory(concat_text("[allocate] no memory for ", capacity, " bytes on ", name(), ": ", held - bytes,
+                                  " are in use, the limit is ", limit)
                           .c_str());
   }
   count_.fetch_add(1, std::memory_order_relaxed);
@@ -99,8 +101,8 @@ void* DeviceMemory::ask(std::size_t capacity) {
   if (result == error_out_of_memory) {
     std::size_t free = 0, total = 0;
     driver().cuMemGetInfo_v2(&free, &total);
-    throw OutOfMemory(concat_text("[allocate] no memory for ", capacity, " bytes on cuda:", device_.index,
-                                  ", which has ", free, " of ", total, " bytes left")
+    throw OutOfMemory(concat_text("[allocate] no memory for ", capacity, " bytes on ", name(), ", which has ", free,
+                                  " of ", total, " bytes left")
                           .c_str());
   }
   check(result, "cuMemAllocFromPoolAsync");

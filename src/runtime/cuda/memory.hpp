@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "runtime/cuda/libraries.hpp"
@@ -39,6 +40,7 @@ class DeviceMemory {
   weft::cuda::MemoryStats stats() const;
 
  private:
+  std::string name() const;
   void hold(std::size_t capacity);
   void drop(std::size_t capacity) noexcept;
   void* ask(std::size_t capacity);
