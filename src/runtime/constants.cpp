@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/lazy.hpp"
 #include "base/storage.hpp"
 #include "runtime/host/steps.hpp"
 #include "runtime/sequence.hpp"
@@ -44,8 +45,8 @@ struct SharedOperands {
   std::vector<Entry> all;
 };
 SharedOperands& shared_operands() {
-  static auto* const all = new SharedOperands;  // a static object of the program may own a plan
-  return *all;
+  static constinit Lazy<SharedOperands> all;
+  return all.get();
 }
 
 // Which of the constant arguments a buffer of an argument is; none of them: SIZE_MAX.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/fail.hpp"
+#include "base/lazy.hpp"
 #include "base/options.hpp"
 #include "runtime/cuda/launch_limits.hpp"
 #include "runtime/cuda/tensor_core_product.hpp"
@@ -63,12 +64,14 @@ class Words {
 // way, after all that precedes them. In a recording only a kernel that follows a generated one on its lane is launched
 // so: what else comes before it, a copy or the steps of other lanes, is a full dependency.
 bool launches_dependent(DeviceState& device, const Queue* queue) {
-  static const bool known = [] {
-    constexpr int records_them = 12030;  // CUDA 12.3
-    int version = 0;
-    return driver().cuLaunchKernelEx && driver().cuDriverGetVersion(&version) == 0 && version >= records_them;
-  }();
-  if (!options().cuda_dependent_launch || device.major < 9 || !known) return false;
+  static constinit Lazy<const bool> known;
+  if (!options().cuda_dependent_launch || device.major < 9) return false;
+  if (!known.get([] {
+        constexpr int records_them = 12030;  // CUDA 12.3
+        int version = 0;
+        return driver().cuLaunchKernelEx && driver().cuDriverGetVersion(&version) == 0 && version >= records_them;
+      }))
+    return false;
   if (!device.is_recorded(queue)) return true;
   const std::size_t lane = device.lane_of(queue);
   device.ends_in_kernel[lane] = true;
