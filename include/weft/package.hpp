@@ -35,6 +35,13 @@ struct EntryOptions {
   // Empty: for this machine's alone (WEFT_ISA). The function is traced anew for each, so only mark_dynamic and
   // CompileOptions::dynamic say which sizes may vary.
   std::vector<std::string> isa = {};
+  // Code for each of these devices: "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120", and "compute_80" to
+  // "compute_120" for PTX, which the driver compiles for its device and which runs on later ones too. No device is
+  // needed here, but NVRTC. The arguments lie on the device, or all on the host: then the function is packaged as if
+  // their tensors were on cuda:0. Where the package is loaded, the best code for the device there is taken. Empty: for
+  // the device that the arguments lie on, with PTX; of arguments on the host, for the CPU. With `isa` too, the file has
+  // both: a call takes what its arguments lie on.
+  std::vector<std::string> devices = {};
 };
 
 // The name of a function in a package, how it is packaged, and the line that says so: "forward", or
@@ -165,9 +172,10 @@ struct EntryWeights;
 // `function` is whose name it has, `own` what has its kernels.
 void add_call(PackageDraft& to, EntryName name, const FunctionHandle& function, const FunctionHandle& own,
               const CallSignature& signature, TypeLines types, int bound);
-// Another one with the same options, which nobody has called, and whose kernels are for this instruction set. Throws
-// Error where there is none of the name, or no compiler for it.
-FunctionHandle fresh_function(const FunctionHandle& function, const EntryName& entry, const std::string& isa);
+// The function itself, or where its kernels are to be for other machines: of each instruction set and device another
+// one with the same options, which nobody has called. Throws Error where there is none of a name, or no compiler for it.
+std::vector<FunctionHandle> functions_to_package(const FunctionHandle& function, const EntryName& entry,
+                                                 const LeafList& arguments);
 // `weights`: those that its plans read; null where they read none.
 FunctionHandle package_function(const std::shared_ptr<const PackageState>& package, const std::string& name,
                                 const CallSignature& signature, const TypeLines& types, const Access* accesses,
@@ -202,10 +210,10 @@ void add_kernels_to_package(PackageDraft& to, const EntryName& name, int bound, 
 template <class R, class... P, class F>
 void add_to_package(PackageDraft& to, const EntryName& name, int bound, const FunctionHandle& function, const F& f,
                     std::remove_reference_t<P>&... argument) {
-  if (name.options.isa.empty())
-    return add_kernels_to_package<R, P...>(to, name, bound, function, function, f, argument...);
-  for (const std::string& isa : name.options.isa)
-    add_kernels_to_package<R, P...>(to, name, bound, function, fresh_function(function, name, isa), f, argument...);
+  LeafList arguments;
+  (flatten(argument, arguments), ...);
+  for (const FunctionHandle& own : functions_to_package(function, name, arguments))
+    add_kernels_to_package<R, P...>(to, name, bound, function, own, f, argument...);
 }
 
 }  // namespace detail

@@ -12,6 +12,8 @@
 #include "package/leaves.hpp"
 #include "pipeline.hpp"
 #include "record/record.hpp"
+#include "runtime/cuda/package_code.hpp"
+#include "runtime/cuda/stored_steps.hpp"
 #include "runtime/steps.hpp"
 #include "trace/call_context.hpp"
 #include "trace/names.hpp"
@@ -20,9 +22,15 @@ namespace weft {
 
 namespace detail {
 
+// A weight of the file, where a plan reads it.
+struct PlacedWeight {
+  std::size_t number;
+  bool on_device;
+  friend auto operator<=>(const PlacedWeight&, const PlacedWeight&) = default;
+};
 // The weights that an entry's plans read.
 struct EntryWeights {
-  std::vector<std::size_t> numbers;  // of the file's, ascending
+  std::vector<PlacedWeight> placed;  // ascending
   std::atomic<std::shared_ptr<const std::vector<Tensor>>> now;
 };
 
@@ -97,6 +105,17 @@ Guards guards_of(const runtime::PackageSpecialization& from) {
   return guards;
 }
 
+// What the plan's input is; `input` is a weight.
+PlacedWeight placed_weight(const runtime::PackageSpecialization& from, const runtime::Plan& plan, std::size_t input) {
+  const auto is_it = [&](const runtime::PlanBuffer& buffer) {
+    return buffer.kind == runtime::PlanBuffer::Kind::argument && static_cast<std::size_t>(buffer.index) == input;
+  };
+  const auto buffer = std::ranges::find_if(plan.buffers, is_it);
+  const bool on_device =
+      plan.device.type != Device::Type::cpu && buffer != plan.buffers.end() && !buffer->host;
+  return {runtime::PackageSpecialization::weight_index(from.inputs[input]), on_device};
+}
+
 // What a package holds, as a call finds it. Memory of what the program takes by const reference holds no result.
 std::shared_ptr<Specialization> specialization_of(const runtime::PackageSpecialization& from,
                                                   const EntryWeights& weights,
@@ -108,11 +127,14 @@ std::shared_ptr<Specialization> specialization_of(const runtime::PackageSpeciali
   Segment& segment = made->segments.emplace_back();
   made->root.segment = &segment;
   TraceResult& traced = segment.traced;
-  for (const std::uint32_t input : from.inputs) {
-    const auto number = std::ranges::find(weights.numbers, runtime::PackageSpecialization::weight_index(input));
-    traced.inputs.push_back(runtime::PackageSpecialization::is_weight(input)
-                                ? kept_leaf(static_cast<std::size_t>(number - weights.numbers.begin()))
-                                : input);
+  for (std::size_t i = 0; i < from.inputs.size(); ++i) {
+    const std::uint32_t input = from.inputs[i];
+    if (!runtime::PackageSpecialization::is_weight(input)) {
+      traced.inputs.push_back(input);
+      continue;
+    }
+    const auto found = std::ranges::find(weights.placed, placed_weight(from, executable->plan, i));
+    traced.inputs.push_back(kept_leaf(static_cast<std::size_t>(found - weights.placed.begin())));
   }
   for (const runtime::PackageSource& each : from.results) traced.results.push_back(source_of(each));
   for (const runtime::PackageState& each : from.states) traced.states.push_back({each.leaf, source_of(each.source)});
@@ -217,6 +239,14 @@ bool gives_generator(const runtime::PackageSpecialization& from) {
   return is_state(from.arguments[source.index].dtype, from.arguments[source.index].sizes);
 }
 
+// A weight of the host, where a plan reads it.
+Tensor put(const Tensor& value, const PlacedWeight& where, Loc loc) {
+  if (!where.on_device) return value;
+  Tensor there = to(value, Device::cuda(), loc);
+  there.eval(loc);
+  return there;
+}
+
 [[noreturn]] void refuse_derivative(const Function& function, Loc loc) {
   fail(title(function), loc,
        "is called where an argument is differentiated, and a package holds no derivative: differentiate in the "
@@ -299,7 +329,7 @@ FunctionHandle package_function(const std::shared_ptr<const PackageState>& packa
   function.name = whole;
   function.refuse = [package, &entry = *entry](const CallContext& call) { refuse_call(entry, call); };
   const std::shared_ptr<EntryWeights>& own = package->weights[static_cast<std::size_t>(entry - entries.begin())];
-  if (!own->numbers.empty()) weights = own;
+  if (!own->placed.empty()) weights = own;
   const auto& executables = package->executables[static_cast<std::size_t>(entry - entries.begin())];
   for (std::size_t i = 0; i < entry->specializations.size(); ++i) {
     const runtime::PackageSpecialization& each = entry->specializations[i];
@@ -350,7 +380,7 @@ void Package::update_constants(const std::map<std::string, Tensor>& values, Loc 
   if (recorder().trace())
     fail("update_constants", loc, "is called inside a compiled function, whose tensors have no values yet");
   const std::vector<runtime::PackageWeight>& weights = state_->file.weights;
-  std::map<std::size_t, Tensor> given;  // by number
+  std::map<std::size_t, Tensor> given;  // by number, on the host
   for (const auto& [name, value] : values) {
     const auto found = std::ranges::find(weights, name, &runtime::PackageWeight::name);
     if (found == weights.end()) fail("update_constants", loc, state_->name, " holds no weight \"", name, "\"");
@@ -373,12 +403,19 @@ void Package::update_constants(const std::map<std::string, Tensor>& values, Loc 
   for (const std::shared_ptr<detail::EntryWeights>& entry : state_->weights) {
     auto next = std::make_shared<std::vector<Tensor>>(*entry->now.load(std::memory_order_acquire));
     for (std::size_t i = 0; i < next->size(); ++i)
-      if (const auto found = given.find(entry->numbers[i]); found != given.end()) (*next)[i] = found->second;
+      if (const auto found = given.find(entry->placed[i].number); found != given.end())
+        (*next)[i] = detail::put(found->second, entry->placed[i], loc);
     entry->now.store(std::move(next), std::memory_order_release);
   }
 }
 
 namespace {
+
+// Of the host, or of a device.
+std::shared_ptr<const runtime::Preparable> read_step(const std::string& name, runtime::FieldReader& from) {
+  auto step = runtime::read_step(name, from);
+  return step ? step : runtime::cuda::read_step(name, from);
+}
 
 // `runs`: its plans are made ready.
 runtime::PackageFile file_at(const char* function, const std::string& path, const LoadOptions& options, Loc loc,
@@ -387,8 +424,8 @@ runtime::PackageFile file_at(const char* function, const std::string& path, cons
   try {
     const std::span<const std::uint8_t> bytes = file->bytes();
     runtime::PackageFile made =
-        runtime::parse_package({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, runtime::read_step);
-    if (runs) runtime::prepare(made, options.pack_weights);
+        runtime::parse_package({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, read_step);
+    if (runs) runtime::prepare(made, options.pack_weights, &runtime::cuda::package_device());
     if (options.check_weights)
       if (const std::string name = damaged_weight(made); !name.empty())
         fail(function, loc, path, " is damaged: the bytes of ", name, " are not those that were written");
@@ -418,16 +455,25 @@ Package load_package(const std::string& path, const LoadOptions& options, Loc lo
     weights.push_back(io::tensor_over(file, reinterpret_cast<const std::uint8_t*>(weight.bytes.data()), type, loc));
   }
   if (!weights.empty()) state->bytes = file;
+  std::map<std::size_t, Tensor> on_device;  // by number
   for (runtime::PackageEntry& entry : state->file.entries) {
     const auto own = state->weights.emplace_back(std::make_shared<detail::EntryWeights>());
-    std::set<std::size_t> numbers;
+    std::set<detail::PlacedWeight> placed;
     for (const runtime::PackageSpecialization& each : entry.specializations)
-      for (const std::uint32_t input : each.inputs)
-        if (runtime::PackageSpecialization::is_weight(input))
-          numbers.insert(runtime::PackageSpecialization::weight_index(input));
-    own->numbers.assign(numbers.begin(), numbers.end());
+      for (std::size_t i = 0; i < each.inputs.size(); ++i)
+        if (runtime::PackageSpecialization::is_weight(each.inputs[i]))
+          placed.insert(detail::placed_weight(each, each.plan, i));
+    own->placed.assign(placed.begin(), placed.end());
     auto values = std::make_shared<std::vector<Tensor>>();
-    for (const std::size_t number : numbers) values->push_back(weights[number]);
+    for (const detail::PlacedWeight& each : placed) {
+      if (!each.on_device) {
+        values->push_back(weights[each.number]);
+        continue;
+      }
+      const auto [known, is_new] = on_device.try_emplace(each.number);  // once, whichever functions read it
+      if (is_new) known->second = detail::put(weights[each.number], each, loc);
+      values->push_back(known->second);
+    }
     own->now.store(std::move(values));
     auto& list = state->executables.emplace_back();
     for (runtime::PackageSpecialization& each : entry.specializations) {

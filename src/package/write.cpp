@@ -1,6 +1,7 @@
 // Writing. In: the innermost call, of a function that is compiled for it. Out: a specialization as a package holds it,
 // and the file.
 #include <algorithm>
+#include <set>
 
 #include "base/fail.hpp"
 #include "base/no_compiler.hpp"
@@ -9,12 +10,14 @@
 #include "package/leaves.hpp"
 #include "runtime/cache.hpp"
 #include "runtime/cache_file.hpp"
+#include "runtime/cuda/package_code.hpp"
 #include "runtime/host/compiler.hpp"
 #include "runtime/host/isa.hpp"
 #include "runtime/host/library.hpp"
 #include "trace/call_context.hpp"
 #include "trace/names.hpp"
 #include "trace/symbols.hpp"
+#include "trace/tracing.hpp"
 
 namespace weft {
 
@@ -57,7 +60,11 @@ const Segment& segment_of(EntryName name, const Function& function, const Specia
   if (segment.calls_host)
     refuse(name,
            concat_text("calls the program's code, which a package does not hold: ", host_call_text(executable->plan)));
-  if (executable->plan.device.type != Device::Type::cpu) refuse(name, "runs on a device: packages are for the CPU");
+  if (executable->plan.device.index != 0)
+    refuse(name, concat_text("runs on ", to_string(executable->plan.device), ": packages are for cuda:0"));
+  if (function.target && executable->plan.device.type == Device::Type::cpu)
+    refuse(name, concat_text("can't be made for ", function.target->name,
+                             ": it computes nothing of tensors, which a device would do"));
   return segment;
 }
 
@@ -184,6 +191,13 @@ std::vector<runtime::PackageLeaf> held_leaves(EntryName name, const LeafList& li
 // Which of the file's libraries the plan calls. `missing` is the one that it does not have yet: it is to be the next.
 std::uint32_t library_of(EntryName name, const runtime::PackageFile& file, const runtime::Plan& plan,
                          std::optional<runtime::PackageLibrary>& missing) {
+  if (const auto* const kept = dynamic_cast<const runtime::cuda::KeptCode*>(plan.functions.get())) {
+    const std::string bytes = write_code(kept->code());
+    const Digest key = digest(bytes);
+    const auto found = std::ranges::find(file.libraries, key, &runtime::PackageLibrary::key);
+    if (found == file.libraries.end()) missing = runtime::PackageLibrary{key, kept->code().images.size(), bytes};
+    return static_cast<std::uint32_t>(found - file.libraries.begin());
+  }
   const auto* const library = dynamic_cast<const Library*>(plan.functions.get());
   if (!library) return runtime::PackageSpecialization::no_library;
   const auto found = std::ranges::find(file.libraries, library->key(), &runtime::PackageLibrary::key);
@@ -209,8 +223,10 @@ runtime::PackageSpecialization record(EntryName name, const Function& function, 
   const auto symbol = [&](std::size_t number) { return dims::symbol(static_cast<int>(number), symbols[number].lower); };
   const CallLayout layout(signature, scratch.arguments, scratch.words);
   to.arguments = held_leaves(name, scratch.arguments, argument_names(signature, scratch.arguments));
+  const bool moves = moves_to_device(function, scratch.arguments);
   for (std::size_t i = 0; i < to.arguments.size(); ++i) {
     if (!to.arguments[i].defined) continue;
+    to.arguments[i].device = traced_device(moves, layout.leaf(i));
     Type type = type_of(layout.leaf(i).tensor());
     symbolize(type, layout, i, symbols, symbol);
     for (int axis = 0; axis < type.shape.rank(); ++axis)
@@ -235,11 +251,14 @@ runtime::PackageSpecialization record(EntryName name, const Function& function, 
   for (const TraceResult::Numbers& each : traced.numbers) to.numbers.push_back({each.leaf, each.bytes});
   to.generator = source_of(traced.generator);
   to.plan = kernels.executable->plan;
-  to.isa = weft::name(function.isa ? *function.isa : InstructionSet(host_isa()));
+  to.isa = function.target ? function.target->name
+                           : weft::name(function.isa ? *function.isa : InstructionSet(host_isa()));
   return to;
 }
 
 }  // namespace
+
+namespace {
 
 FunctionHandle fresh_function(const FunctionHandle& function, const EntryName& entry, const std::string& isa) {
   const std::optional<InstructionSet> set = instruction_set(isa);
@@ -256,6 +275,44 @@ FunctionHandle fresh_function(const FunctionHandle& function, const EntryName& e
   FunctionHandle made(make_function(function.get()->options, entry.loc));
   made.get()->isa = set;
   return made;
+}
+
+FunctionHandle fresh_function(const FunctionHandle& function, const EntryName& entry,
+                              const runtime::DeviceTarget& target) {
+  FunctionHandle made(make_function(function.get()->options, entry.loc));
+  made.get()->target = &target;
+  return made;
+}
+
+// The devices that tensors lie on.
+std::set<Device::Type> devices_of(const LeafList& arguments) {
+  std::set<Device::Type> all;
+  for (const Leaf& leaf : arguments.leaves)
+    if (holds_tensor(leaf.kind) && leaf.tensor().defined()) all.insert(type_of(leaf.tensor()).device.type);
+  return all;
+}
+
+}  // namespace
+
+std::vector<FunctionHandle> functions_to_package(const FunctionHandle& function, const EntryName& entry,
+                                                 const LeafList& arguments) {
+  const bool on_device = devices_of(arguments).contains(Device::Type::cuda);
+  if (!entry.options.isa.empty() && on_device)
+    refuse(entry, "has arguments on a device: EntryOptions::isa is for those on the host");
+  std::vector<FunctionHandle> all;
+  for (const std::string& isa : entry.options.isa) all.push_back(fresh_function(function, entry, isa));
+  for (const std::string& device : entry.options.devices) {
+    const runtime::DeviceTarget* const target = runtime::device_target(device);
+    if (!target)
+      refuse(entry, concat_text("can't be made for the device \"", device, "\": there are ",
+                                runtime::device_target_names()));
+    all.push_back(fresh_function(function, entry, *target));
+  }
+  if (entry.options.devices.empty() && on_device)
+    for (const runtime::DeviceTarget* const target : runtime::cuda::targets_of(Device::cuda()))
+      all.push_back(fresh_function(function, entry, *target));
+  if (all.empty()) all.push_back(function);
+  return all;
 }
 
 void add_call(PackageDraft& to, EntryName name, const FunctionHandle& handle, const FunctionHandle& own,

@@ -9,6 +9,7 @@
 #include "providers/provider.hpp"
 #include "runtime/cuda/code.hpp"
 #include "runtime/cuda/launch_limits.hpp"
+#include "runtime/device_target.hpp"
 #include "runtime/host/jit.hpp"
 #include "runtime/plan_memory.hpp"
 #include "runtime/workers.hpp"
@@ -123,8 +124,13 @@ std::size_t compile(Target& target) {
   if (!target.on_host()) {
     std::vector<std::string> names;
     for (const auto& [name, text] : target.sources.texts()) names.push_back(name);
-    auto code = std::make_shared<runtime::cuda::Code>(target.units, names, target.device);
-    target.compiled = {code, code->source_path(), code->origin()};
+    if (const runtime::DeviceTarget* const made_for = runtime::current_device_target()) {
+      runtime::cuda::CodeImages code{runtime::cuda::compile_units(target.units, std::string(made_for->name)), std::move(names)};
+      target.compiled = {std::make_shared<runtime::cuda::KeptCode>(std::move(code)), {}, {}};
+    } else {
+      auto code = std::make_shared<runtime::cuda::Code>(target.units, names, target.device);
+      target.compiled = {code, code->source_path(), code->origin()};
+    }
   } else if (!target.units.empty()) {
     std::shared_ptr<Library> library =
         jit({std::move(target.units), target_instruction_set(), {}, target.code, target.optimization});
@@ -146,7 +152,7 @@ std::size_t launches(Target& target) {
     plan.source_path = target.compiled.source_path;
     plan.title = compilation.title;
     if (!target.compiled.origin.empty()) compilation.executable->cache.push_back("kernels: " + target.compiled.origin);
-    runtime::prepare(plan);
+    if (target.on_host() || !runtime::current_device_target()) runtime::prepare(plan);
     compilation.executable->arena_bytes = dims::at_hints(schedule.arena_bytes, graph.symbols);
     count += plan.launches.size();
   }

@@ -35,8 +35,7 @@ class SortPayload final : public StoredPayload<runtime::StoredSort> {
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     if (preparation.device.type == Device::Type::cpu) return StoredPayload::prepare(preparation);
-    const auto& sort = stored_.what;
-    return std::make_unique<runtime::cuda::DeviceSort>(sort.rows, sort.size, sort.descending, preparation);
+    return std::make_unique<runtime::cuda::DeviceSort>(stored_.what, preparation);
   }
 };
 

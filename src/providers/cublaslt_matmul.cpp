@@ -7,6 +7,7 @@
 #include "providers/sources.hpp"
 #include "runtime/cuda/blas.hpp"
 #include "runtime/cuda/steps.hpp"
+#include "runtime/cuda/stored_steps.hpp"
 #include "runtime/cuda/tensor_core_product.hpp"
 
 namespace weft::providers {
@@ -31,11 +32,16 @@ class DevicePayload final : public Product {
     return {name, 1, runtime::cuda::product_threads, runtime::cuda::product_shared};
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    const std::span<const Dim> sizes = own_ ? std::span<const Dim>(own_->parameters) : std::span<const Dim>();
-    return std::make_unique<runtime::cuda::DeviceProduct>(contraction_, preparation, sizes, by_rows_.has_value());
+    return runtime::cuda::StoredProduct(stored()).prepare(preparation);
   }
+  std::string stored_as() const override { return runtime::cuda::StoredProduct::name; }
+  void write(runtime::FieldWriter& to, const runtime::EntryPoint&) const override { to(stored()); }
 
  private:
+  runtime::cuda::ProductFields stored() const {
+    return {contraction_, own_ ? own_->parameters : std::vector<Dim>(), by_rows_.has_value()};
+  }
+
   std::optional<loop::Kernel> own_;  // for strides that the library does not take
   std::optional<bool> by_rows_;      // of the kernel for tensor cores, where it is used
 };

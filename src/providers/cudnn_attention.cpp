@@ -7,6 +7,7 @@
 #include "ir/callee.hpp"
 #include "ir/composites.hpp"
 #include "providers/attention.hpp"
+#include "runtime/device_target.hpp"
 #include "schedule/layout.hpp"
 
 namespace weft::providers {
@@ -74,6 +75,7 @@ class AttentionProvider final : public Provider {
  public:
   bool takes(const Node& node, Device device) const override {
     if (device.type != Device::Type::cuda || !options().cudnn) return false;
+    if (runtime::current_device_target()) return false;  // its step has no form on disk
     const std::optional<AttentionNode> call = library_attention(node);
     if (!call) return false;
     const AttentionSizes sizes = expected(*call);

@@ -4,6 +4,7 @@
 #include "base/options.hpp"
 #include "providers/convolution.hpp"
 #include "runtime/cuda/convolution.hpp"
+#include "runtime/device_target.hpp"
 
 namespace weft::providers {
 
@@ -37,6 +38,7 @@ class DnnProvider final : public Provider {
  public:
   bool takes(const Node& node, Device device) const override {
     if (device.type != Device::Type::cuda || !options().cudnn) return false;
+    if (runtime::current_device_target()) return false;  // its step has no form on disk
     if (info(node.op).kind != OpKind::convolution && !is_convolution_with_bias(node)) return false;
     const DType dtype = node.type.dtype;
     if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return false;

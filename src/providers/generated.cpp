@@ -5,7 +5,7 @@
 #include "base/fail.hpp"
 #include "providers/provider.hpp"
 #include "providers/sources.hpp"
-#include "runtime/cuda/steps.hpp"
+#include "runtime/cuda/stored_steps.hpp"
 #include "runtime/host/steps.hpp"
 
 namespace weft::providers {
@@ -67,11 +67,7 @@ class Generated final : public Payload {
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     const runtime::KernelFields all = launched();
     if (preparation.device.type == Device::Type::cpu) return runtime::StoredKernel(all).prepare(preparation);
-    WEFT_CHECK(preparation.function(), "kernel ", preparation.entry.name, " has not been compiled");
-    if (all.parameters.size() == 1)
-      return std::make_unique<runtime::cuda::DeviceKernel>(preparation, all.buffers, all.parameters[0]);
-    return std::make_unique<runtime::cuda::DeviceKernelTable>(
-        preparation, all.buffers, std::vector<std::span<const Dim>>(all.parameters.begin(), all.parameters.end()));
+    return runtime::cuda::StoredKernel(all).prepare(preparation);
   }
   std::string stored_as() const override { return runtime::StoredKernel::name; }
   void write(runtime::FieldWriter& to, const runtime::EntryPoint&) const override { to(launched()); }

@@ -32,8 +32,7 @@ class ScatterPayload final : public StoredPayload<runtime::StoredScatter> {
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     if (preparation.device.type == Device::Type::cpu) return StoredPayload::prepare(preparation);
-    const auto& [join, dtype, rows, count, width] = stored_.what;
-    return std::make_unique<runtime::cuda::DeviceScatter>(rows, count, width, op_ == Op::scatter_add, preparation);
+    return std::make_unique<runtime::cuda::DeviceScatter>(stored_.what, preparation);
   }
 
  private:

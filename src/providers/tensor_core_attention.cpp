@@ -8,6 +8,7 @@
 #include "ir/composites.hpp"
 #include "providers/attention.hpp"
 #include "providers/sources.hpp"
+#include "runtime/device_target.hpp"
 
 namespace weft::providers {
 
@@ -33,6 +34,7 @@ struct OwnAttention {
 };
 
 std::optional<OwnAttention> own_attention(const Node& node, Device device) {
+  if (runtime::current_device_target()) return {};  // its step has no form on disk
   std::optional<AttentionNode> call = attention_node(node);
   if (!call || !node.attributes().as<AttentionCall>().has_mods()) return {};
   const auto& called = node.attributes().as<AttentionCall>();

@@ -37,6 +37,8 @@ class UpdatePayload : public StoredPayload<Stored> {
     sources.add(name, text);
     return {name};
   }
+  // On a device; the host has no error word.
+  std::string stored_as() const override { return (checked_ ? "checked_" : "") + StoredPayload<Stored>::stored_as(); }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     if (preparation.device.type == Device::Type::cpu) return StoredPayload<Stored>::prepare(preparation);
     return std::make_unique<typename Own::OnDevice>(this->stored_.what, checked_, preparation);

@@ -112,7 +112,9 @@ bool LoopStep::read_condition(const Frame& frame, const void* value) const {
 
 bool LoopStep::see(std::span<const std::int64_t> numbers, std::span<const Room> rooms, Seen& seen, std::int64_t length,
                    std::size_t first, std::size_t last, std::size_t stacked) const {
-  if (rooms.size() != operands_.size() + results_.size()) return false;
+  // The last may be a device's error word, for a check in a body.
+  const std::size_t own = operands_.size() + results_.size();
+  if (rooms.size() != own && (device_.type == Device::Type::cpu || rooms.size() != own + 1)) return false;
   const auto look = [&](const NumberTable::Range& range, const Room& room, bool is_many, std::vector<Room>& to) {
     const std::int64_t offset = numbers[range.begin], bytes = numbers[range.begin + 1];
     if (!Reach(offset).along(is_many ? length : 1, bytes).along(bytes, 1).is_in(room, DType::u8)) return false;

@@ -22,7 +22,7 @@ namespace {
 constexpr std::string_view magic = "weft package ";
 // Raise it where what is written changes, or means something else: a field here, in a plan or in a step
 // (tests/runtime/stored_fields).
-constexpr std::string_view format = "4\n";
+constexpr std::string_view format = "5\n";
 constexpr std::size_t table_begin = 16;
 struct Section {
   enum class Kind : std::uint64_t { plans, code, weights } kind = Kind::plans;
@@ -44,6 +44,25 @@ static_assert(member_count<PackageLeaf> == 12 && member_count<PackageOutput> == 
                   member_count<PackageEntry> == 3 && member_count<PackageFile> == 6 &&
                   member_count<PackageWeight> == 6 && member_count<Section> == 4,
               "a member was added: list it, then count it here");
+
+// A step of a device, where nobody runs those: its bytes as they are.
+class PassedOver final : public Preparable {
+ public:
+  static std::shared_ptr<const Preparable> read(std::string name, FieldReader& fields) {
+    std::string bytes;
+    while (!fields.at_end()) bytes.push_back(fields.take<char>());
+    return std::make_shared<PassedOver>(std::move(name), std::move(bytes));
+  }
+  PassedOver(std::string name, std::string bytes) : name_(std::move(name)), bytes_(std::move(bytes)) {}
+  std::unique_ptr<Runnable> prepare(const Preparation&) const override { throw Malformed(); }
+  std::string stored_as() const override { return name_; }
+  void write(FieldWriter& to, const EntryPoint&) const override {
+    for (const char byte : bytes_) to(byte);
+  }
+
+ private:
+  std::string name_, bytes_;
+};
 
 // Names a step that nobody here can make.
 struct NoStep {
@@ -76,8 +95,11 @@ int symbol_of(Dim size) {
   return size.node()->number;
 }
 
-void check(const PackageLeaf& leaf) {
-  require(leaf.kind <= PackageLeaf::Kind::count && leaf.device == Device::cpu());
+bool is_on_device(const PackageSpecialization& all) { return all.plan.device.type != Device::Type::cpu; }
+
+// `on`: where the plan runs.
+void check(const PackageLeaf& leaf, Device on) {
+  require(leaf.kind <= PackageLeaf::Kind::count && (leaf.device == Device::cpu() || leaf.device == on));
   require(leaf.sizes.size() <= static_cast<std::size_t>(max_rank) && (leaf.defined || leaf.sizes.empty()));
   require(leaf.kind != PackageLeaf::Kind::number || leaf.bytes.size() <= sizeof(std::uint64_t));
 }
@@ -99,7 +121,7 @@ void check(const PackageSpecialization& all, std::size_t libraries, std::size_t 
   const std::size_t symbols = all.symbols.size(), leaves = all.arguments.size();
   std::vector<bool> found(symbols);
   for (const PackageLeaf& leaf : all.arguments) {
-    check(leaf);
+    check(leaf, all.plan.device);
     check_sizes(leaf.sizes, symbols);
     for (const Dim size : leaf.sizes)
       if (const int symbol = symbol_of(size); symbol >= 0) found[static_cast<std::size_t>(symbol)] = true;
@@ -119,16 +141,29 @@ void check(const PackageSpecialization& all, std::size_t libraries, std::size_t 
     require(leaf == PackageSpecialization::generator_state || is_defined(leaf) ||
             (PackageSpecialization::is_weight(leaf) && PackageSpecialization::weight_index(leaf) < weights));
   for (const PackageOutput& output : all.outputs) {
-    require(output.device == Device::cpu());
-    require(output.donor == PackageOutput::no_leaf || is_defined(output.donor));
+    require(output.device == Device::cpu() || output.device == all.plan.device);
+    require(output.donor == PackageOutput::no_leaf ||
+            (is_defined(output.donor) && all.arguments[output.donor].device == output.device));
     check_sizes(output.sizes, symbols);
   }
+  // What a device's plan takes from the host, or gives to it, is staged.
+  const auto is_as_given = [&](const PlanBuffer& buffer) {
+    const auto index = static_cast<std::size_t>(buffer.index);
+    if (buffer.kind == PlanBuffer::Kind::result) return buffer.host == (all.outputs[index].device == Device::cpu());
+    const std::uint32_t input = all.inputs[index];
+    if (PackageSpecialization::is_weight(input)) return true;  // it is put where the plan reads it
+    return buffer.host ==
+           (input == PackageSpecialization::generator_state || all.arguments[input].device == Device::cpu());
+  };
+  for (const PlanBuffer& buffer : all.plan.buffers)
+    if (is_on_device(all) && (buffer.kind == PlanBuffer::Kind::argument || buffer.kind == PlanBuffer::Kind::result))
+      require(is_as_given(buffer));
   const auto require_source = [&](const PackageSource& source) {
     using Kind = PackageSource::Kind;
     require(source.kind == Kind::undefined || (source.kind == Kind::output && source.index < all.outputs.size()) ||
             (source.kind == Kind::argument && is_tensor(source.index)));
   };
-  for (const PackageLeaf& leaf : all.result) check(leaf);
+  for (const PackageLeaf& leaf : all.result) check(leaf, all.plan.device);
   require(static_cast<std::size_t>(std::ranges::count(all.result, PackageLeaf::Kind::tensor, &PackageLeaf::kind)) ==
           all.results.size());
   for (const PackageSource& source : all.results) require_source(source);
@@ -294,6 +329,13 @@ InstructionSet isa_of(const PackageSpecialization& made) {
   return *isa;
 }
 
+// Of a plan of a device.
+const DeviceTarget& target_of(const PackageSpecialization& made) {
+  const DeviceTarget* const target = device_target(made.isa);
+  require(target != nullptr);
+  return *target;
+}
+
 // "baseline, avx2 of x86-64, neon of arm64"
 std::string text_of(const std::set<InstructionSet>& all) {
   std::string text;
@@ -308,27 +350,50 @@ std::string text_of(const std::set<InstructionSet>& all) {
 
 std::string isas_of(const PackageFile& package) {
   std::set<InstructionSet> all;
+  std::set<std::string> devices;
   for (const PackageEntry& entry : package.entries)
-    for (const PackageSpecialization& each : entry.specializations) all.insert(isa_of(each));
-  return text_of(all);
+    for (const PackageSpecialization& each : entry.specializations) {
+      if (is_on_device(each))
+        devices.insert(std::string(target_of(each).name));
+      else
+        all.insert(isa_of(each));
+    }
+  std::string text = text_of(all);
+  std::string names;
+  for (const std::string& name : devices) names += concat_text(names.empty() ? "" : ", ", name);
+  if (!names.empty()) text += concat_text(text.empty() ? "" : ", ", names, " of CUDA");
+  return text;
 }
 
-// Keeps of each kind of arguments what is for the largest instruction set that this machine has.
-void choose_isas(PackageFile& package) {
+// Keeps of each kind of arguments what is for the largest instruction set that this machine has, or is the best code for
+// its device.
+void choose_isas(PackageFile& package, const PackageDevice* device) {
   const InstructionSet here = host_isa();
+  std::string there;  // the device; empty where none is asked for
+  const auto runs_here = [&](const PackageSpecialization& each) {
+    if (!is_on_device(each)) return here.runs(isa_of(each));
+    if (device) return device->runs(target_of(each), there);
+    there = "this program runs packages on the CPU alone";
+    return false;
+  };
+  const auto is_less = [](const PackageSpecialization& a, const PackageSpecialization& b) {
+    WEFT_CHECK(is_on_device(a) == is_on_device(b), "the same guards on the host and on a device");
+    return is_on_device(a) ? target_of(a) < target_of(b) : isa_of(a) < isa_of(b);
+  };
   for (PackageEntry& entry : package.entries) {
     std::map<std::string, std::size_t> best;  // by guards: its number
     for (std::size_t i = 0; i < entry.specializations.size(); ++i) {
       const PackageSpecialization& each = entry.specializations[i];
-      if (!here.runs(isa_of(each))) continue;
-      const auto [known, is_new] = best.try_emplace(guards_text(each), i);
-      if (!is_new && isa_of(entry.specializations[known->second]) < isa_of(each)) known->second = i;
+      if (!runs_here(each)) continue;
+      const auto [known, is_new] = best.try_emplace((is_on_device(each) ? "device " : "host ") + guards_text(each), i);
+      if (!is_new && is_less(entry.specializations[known->second], each)) known->second = i;
     }
     std::vector<std::size_t> kept;
     for (const auto& [guards, number] : best) kept.push_back(number);
     std::ranges::sort(kept);
     if (kept.empty() && !entry.specializations.empty())
-      refuse("was made for ", package.isa, ", this machine has ", text_of(std::set{here}));
+      refuse("was made for ", package.isa, ", this machine has ", text_of(std::set{here}),
+             there.empty() ? "" : device ? ", and " : "; ", there);
     std::vector<PackageSpecialization> chosen;
     for (const std::size_t number : kept) chosen.push_back(std::move(entry.specializations[number]));
     entry.specializations = std::move(chosen);
@@ -460,7 +525,9 @@ PackageFile parse_package(std::string_view bytes, const StepReader& read_step) {
       refuse("has kernels of version ", abi, ", as Weft ", made_by, " made them; this is Weft ", version(),
              ", which runs those of version ", kernel_abi);
     PackageFile package = read_fields(from, code, [&](const std::string& name, FieldReader& fields) {
-      auto step = read_step(name, fields);
+      std::shared_ptr<const Preparable> step = read_step(name, fields);
+      if (!step && name.starts_with(device_step_prefix))
+        step = PassedOver::read(name.substr(device_step_prefix.size()), fields);
       if (!step) throw NoStep{name};
       return step;
     });
@@ -487,15 +554,26 @@ std::string damaged_weight(const PackageFile& package) {
   return {};
 }
 
-void prepare(PackageFile& package, bool packs) {
-  choose_isas(package);
+void prepare(PackageFile& package, bool packs, const PackageDevice* device) {
   try {
-    std::vector<std::shared_ptr<Library>> libraries(package.libraries.size());
+    choose_isas(package, device);
+  } catch (const Malformed&) {
+    refuse("is damaged");
+  }
+  try {
+    std::vector<std::shared_ptr<const Functions>> libraries(package.libraries.size());
+    std::vector<bool> of_device(package.libraries.size());
     for (PackageEntry& entry : package.entries)
       for (PackageSpecialization& each : entry.specializations) {
-        if (each.library == PackageSpecialization::no_library || libraries[each.library]) continue;
+        if (each.library == PackageSpecialization::no_library) continue;
+        if (libraries[each.library]) {
+          if (of_device[each.library] != is_on_device(each)) throw Malformed();
+          continue;
+        }
+        of_device[each.library] = is_on_device(each);
         const PackageLibrary& library = package.libraries[each.library];
-        libraries[each.library] = Library::load(library.bytes, library.key, library.units);
+        libraries[each.library] = is_on_device(each) ? device->load(library.bytes)
+                                                     : Library::load(library.bytes, library.key, library.units);
       }
     for (PackageLibrary& each : package.libraries) each.bytes = {};
     for (PackageEntry& entry : package.entries)
@@ -508,6 +586,8 @@ void prepare(PackageFile& package, bool packs) {
         if (each.plan.symbol_count == 0 && !fits(each.plan, {})) refuse("is damaged: a step leaves its memory");
       }
   } catch (const InternalError&) {  // an invariant of plans that the bytes do not keep
+    refuse("is damaged");
+  } catch (const Malformed&) {
     refuse("is damaged");
   } catch (const PackageRefusal&) {
     throw;

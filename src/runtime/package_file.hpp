@@ -11,6 +11,7 @@
 
 #include "base/dim_expression.hpp"
 #include "base/hash.hpp"
+#include "runtime/package_device.hpp"
 #include "runtime/plan_file.hpp"
 
 namespace weft::runtime {
@@ -114,7 +115,9 @@ struct PackageSpecialization {
   std::vector<PackageNumbers> numbers;
   PackageSource generator;    // the next state of the default generator; undefined: it stays
   std::uint32_t library = 0;  // which of PackageFile::libraries the plan calls; no_library: none
-  std::string isa;            // the instruction set that its kernels are for; of the same guards there may be several
+  // What its kernels are for: an instruction set, or of a plan of a device a DeviceTarget ("sm_90a"). Of the same guards
+  // there may be several.
+  std::string isa;
   Plan plan;                  // prepared, where it was read
   static constexpr std::uint32_t no_library = UINT32_MAX, generator_state = UINT32_MAX;
   // An input that is one of PackageFile::weights.
@@ -134,7 +137,7 @@ struct PackageEntry {
   std::vector<PackageSpecialization> specializations;
 };
 
-// The bytes of a shared object of kernels.
+// The bytes of a shared object of kernels, or of a device's images (cuda/package_code.hpp).
 struct PackageLibrary {
   Digest key;
   std::uint64_t units = 0;
@@ -166,13 +169,14 @@ struct PackageRefusal {
   std::string why;
 };
 // Reads all of it and holds it against itself: nothing is loaded, no plan is ready to run, and it may be for another
-// machine. The weights are looked at in `bytes`, as long as somebody uses them, and not held against their digests.
+// machine. Steps of a device that read_step does not know are passed over, and can't be made ready. The weights are looked at in `bytes`, as long as somebody uses them, and not held against their digests.
 // Throws PackageRefusal.
 PackageFile parse_package(std::string_view bytes, const StepReader& read_step);
-// Of specializations with the same guards that is kept whose instruction set is the largest that this machine has;
-// their plans are given their kernels and prepared. Throws PackageRefusal, also where this machine has none of them.
-// `packs`: weights are constant arguments of their plans (runtime/constants.hpp).
-void prepare(PackageFile& package, bool packs = true);
+// Of specializations with the same guards that is kept whose instruction set is the largest that this machine has, or
+// whose code is the best for the device; their plans are given their kernels and prepared. Throws PackageRefusal, also
+// where this machine has none of them. `packs`: weights are constant arguments of their plans (runtime/constants.hpp).
+// `device`: null where plans of devices are not run.
+void prepare(PackageFile& package, bool packs = true, const PackageDevice* device = nullptr);
 // Both. Damage is found by the digest. What was forged, with a digest that is
 // right, is refused here or where a call's sizes would make a step leave its memory; machine code and what it says that
 // it was compiled for are believed. Throws PackageRefusal.

@@ -2,10 +2,15 @@
 // and a plan that is to be given its functions and prepared. What it was made for is the entry's business
 // (providers/stored_plans.hpp); which steps there are, runtime/steps.hpp's.
 #pragma once
+#include <string_view>
+
 #include "runtime/plan.hpp"
 #include "runtime/stored_step.hpp"
 
 namespace weft::runtime {
+
+// Before the name of a step of a device's plan, as its reader is asked for it. Its fields are all that there is to read.
+inline constexpr std::string_view device_step_prefix = "cuda/";
 
 // The writer refuses where a step can't be kept.
 void write_plan(FieldWriter& to, const Plan& plan);

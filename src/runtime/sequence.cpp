@@ -57,6 +57,7 @@ void Sequence::settle(std::span<std::int64_t> numbers) const {
 
 bool Sequence::fits(std::span<const std::int64_t> numbers, std::span<const Room> arguments,
                     std::span<const Room> results) const {
+  constexpr std::int64_t error_word_bytes = sizeof(std::int32_t);
   const std::int64_t arena = numbers[arena_bytes_.begin];
   if (!Reach::is_size(arena)) return false;
   std::vector<Room> rooms;
@@ -78,10 +79,11 @@ bool Sequence::fits(std::span<const std::int64_t> numbers, std::span<const Room>
           within = buffer.in_result < 0 ? Room{arena} : results[static_cast<std::size_t>(buffer.in_result)];
           at = numbers[offsets_[b].begin];
           break;
-        case PlanBuffer::Kind::error: return false;
+        case PlanBuffer::Kind::error: within = {error_word_bytes}; break;
       }
       const std::int64_t elements = numbers[elements_[b].begin];
-      if (buffer.host || !Reach::is_size(elements) || !Reach::is_size(at) || at % within.alignment != 0) return false;
+      // What lies on the host and is no temporary is staged: it has as much memory on the device.
+      if (is_on_host(buffer) || !Reach::is_size(elements) || !Reach::is_size(at) || at % within.alignment != 0) return false;
       const auto bytes = static_cast<std::int64_t>(storage_bytes(buffer.dtype, elements));
       if (at > within.bytes || bytes > within.bytes - at || (writes_[i] && !within.may_write)) return false;
       rooms.push_back({bytes, within.alignment, within.may_write});

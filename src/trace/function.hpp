@@ -7,6 +7,7 @@
 #include "base/cache_lines.hpp"
 #include "base/fork.hpp"
 #include "base/hash.hpp"
+#include "runtime/device_target.hpp"
 #include "trace/registry.hpp"
 #include "trace/specialization.hpp"
 
@@ -67,6 +68,9 @@ struct Function {
   std::vector<Digest> joining;  // kinds of arguments of which a differentiated call runs as a plain one
   // The last error of kernels that were made in the background; empty for none. Under LockOrder::functions.
   std::string background_failure;
+  // Of a device, for a package: its kernels are not called. Arguments that all lie on the host are taken as if their
+  // tensors lay there (moves_to_device). Set before the function is called.
+  const runtime::DeviceTarget* target = nullptr;
 
   const Specialization* find(const Words& words) const;
   void add(std::shared_ptr<const Specialization> made);

@@ -20,7 +20,8 @@ class FunctionTracer final : public Tracer {
   FunctionTracer(const CallContext& call, std::span<const Guards::Symbol> symbols, const TakenWay& followed)
       : call_(call), layout_(call.layout()), symbols_(symbols), loc_(call.loc) {
     const CompileOptions& options = call.function.options;
-    if (!options.fullgraph) decisions_.emplace(trace_, options.backend.own, followed);
+    // Values of a device that need not be there can't be read.
+    if (!options.fullgraph && !call.function.target) decisions_.emplace(trace_, options.backend.own, followed);
   }
   ~FunctionTracer();
 
@@ -96,6 +97,17 @@ void refuse_escaped(const Graph& graph, Loc loc) {
 
 }  // namespace
 
+bool moves_to_device(const Function& function, const LeafList& arguments) {
+  return function.target && std::ranges::none_of(arguments.leaves, [](const Leaf& leaf) {
+           return holds_tensor(leaf.kind) && leaf.tensor().defined() &&
+                  type_of(leaf.tensor()).device.type != Device::Type::cpu;
+         });
+}
+Device traced_device(bool moves, const Leaf& leaf) {
+  const bool is_number = leaf.kind == LeafKind::scalar || leaf.kind == LeafKind::index;
+  return moves && !is_number ? Device::cuda() : type_of(leaf.tensor()).device;
+}
+
 void Tracer::remember(void* object, void (*list)(void*, LeafList&)) {
   FunctionTracer::InPlace saved{object, list, {}, {}};
   LeafList leaves;
@@ -143,11 +155,13 @@ void FunctionTracer::begin_trace() {
     const auto size = static_cast<std::int64_t>(call_.scratch.words.data()[symbol.positions[0]]);
     sizes_.push_back(trace_.dims.new_symbol(size, symbol.lower, symbol.upper));
   }
+  const bool moves = moves_to_device(call_.function, arguments);
   for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
     const Leaf& leaf = arguments.leaves[i];
     if (leaf.access == Access::state && holds_bytes(leaf.kind)) bytes_[i] = bytes_of(leaf);
     if (!holds_tensor(leaf.kind) || !leaf.tensor().defined()) continue;
     Type type = type_of(leaf.tensor());
+    type.device = traced_device(moves, leaf);
     if (symbolize(type, layout_, i, symbols_, [&](std::size_t number) { return sizes_[number]; }))
       trace_.dims.given.push_back({DimCondition::Kind::less, type.shape.element_count(), Dim(count_limit), true});
     Tensor input = Builder(loc_, 0, trace_.id).input(trace_.inputs.size(), type);

@@ -9,6 +9,11 @@ namespace weft::detail {
 
 // Refuses what cannot be replayed (a tensor from outside, a handle that outlives the trace, a length that changed) with
 // the user's line.
+// Whether the trace has the tensors of arguments on a device though they lie on the host; asked before it begins.
+bool moves_to_device(const Function& function, const LeafList& arguments);
+// Where it has one of them then. Numbers, which are Scalars and Indices, stay on the host.
+Device traced_device(bool moves, const Leaf& leaf);
+
 TracedPath take_trace(const CallContext& call, std::span<const Guards::Symbol> symbols, const TakenWay& followed);
 
 }  // namespace weft::detail

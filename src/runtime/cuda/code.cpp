@@ -67,6 +67,8 @@ std::string keep_source(const std::string& source, const std::string& architectu
   return disk_cache()->keep_text(key_of(source, architecture, effort), ".cu", source);
 }
 
+bool is_text(const std::string& architecture) { return architecture.starts_with("compute_"); }
+
 std::string compile(const std::string& source, const std::string& architecture, Effort effort) {
   const Nvrtc& call = nvrtc();
   ProgramHolder holder(source);
@@ -84,13 +86,14 @@ std::string compile(const std::string& source, const std::string& architecture, 
                                    "\n  source: ", path.empty() ? "could not be kept" : path)
                            .c_str());
   }
+  const bool text = is_text(architecture);
   std::size_t size = 0;
-  if (call.nvrtcGetCUBINSize(holder.program, &size) != 0 || size == 0)
+  if ((text ? call.nvrtcGetPTXSize : call.nvrtcGetCUBINSize)(holder.program, &size) != 0 || size == 0)
     throw CompileError(concat_text("[cuda] NVRTC made no code for ", architecture).c_str());
-  std::string cubin(size, '\0');
-  if (call.nvrtcGetCUBIN(holder.program, cubin.data()) != 0)
+  std::string image(size, '\0');
+  if ((text ? call.nvrtcGetPTX : call.nvrtcGetCUBIN)(holder.program, image.data()) != 0)
     throw CompileError(concat_text("[cuda] NVRTC gave no code for ", architecture).c_str());
-  return cubin;
+  return image;
 }
 
 std::string cached_or_compiled(const std::string& source, const std::string& architecture, Effort effort,
@@ -158,16 +161,29 @@ Code::LoadedModule::~LoadedModule() {
 
 Code::Code(std::span<const std::string> units, std::span<const std::string> functions, Device device) {
   const DeviceState& state = use(device);
-  const std::vector<std::string> cubins = compile_units(units, state.architecture, Effort::run, &compiled_);
-  for (const std::string& cubin : cubins)
-    check(driver().cuModuleLoadData(&modules_.emplace_back(device).module, cubin.data()), "cuModuleLoadData");
+  load(compile_units(units, state.architecture, Effort::run, &compiled_), functions, device);
+  std::string text;
+  for (const std::string& unit : units) text += unit;
+  source_path_ = keep_source(text, state.architecture, Effort::run);
+}
+
+Code::Code(const CodeImages& code, Device device) {
+  use(device);
+  load(code.images, code.functions, device);
+}
+
+void Code::load(std::span<const std::string> images, std::span<const std::string> functions, Device device) {
+  for (const std::string& image : images)  // a text ends with a zero
+    check(driver().cuModuleLoadData(&modules_.emplace_back(device).module, image.c_str()), "cuModuleLoadData");
+  WEFT_CHECK(functions.empty() || !modules_.empty(), "functions without an image");
   for (std::size_t i = 0; i < functions.size(); ++i) {
     Module* const module = modules_[i % modules_.size()].module;
     check(driver().cuModuleGetFunction(&functions_[functions[i]], module, functions[i].c_str()), "cuModuleGetFunction");
   }
-  std::string text;
-  for (const std::string& unit : units) text += unit;
-  source_path_ = keep_source(text, state.architecture, Effort::run);
+}
+
+void* KeptCode::entry(const std::string& name) const {
+  throw_internal(Loc::current(), concat_text("function ", name, " is kept for a target, and not loaded"));
 }
 
 Function* Code::function(const std::string& name) const {

@@ -1,6 +1,7 @@
-// From CUDA source to functions on a device: NVRTC, the disk cache, the driver's loader. In: programs. Out: cubins, and
-// loaded code whose functions are found by name. A cubin is cached under a digest of the source without its comments,
-// NVRTC's version, the architecture and the flags; compiling needs no GPU.
+// From CUDA source to functions on a device: NVRTC, the disk cache, the driver's loader. In: programs. Out: images
+// (cubins, or PTX where the architecture is compute_90, say), and loaded code whose functions are found by name. An image
+// is cached under a digest of the source without its comments, NVRTC's version, the architecture and the flags;
+// compiling needs no GPU.
 #pragma once
 #include <deque>
 #include <map>
@@ -18,16 +19,35 @@ namespace weft::runtime::cuda {
 // for no more.
 enum class Effort { run, check };
 
-// A cubin for each, from the cache where it has them; `compiled` is set where one was not there. Throws CompileError
+// An image for each, from the cache where it has them; `compiled` is set where one was not there. Throws CompileError
 // with NVRTC's words, and says where the source was kept.
 std::vector<std::string> compile_units(std::span<const std::string> units, const std::string& architecture,
                                        Effort effort = Effort::run, bool* compiled = nullptr);
+
+// What is loaded, as data. Function i is in image i % images.size().
+struct CodeImages {
+  std::vector<std::string> images, functions;
+  static auto fields(auto& self) { return std::tie(self.images, self.functions); }
+};
+
+// Code for a target, of a plan that is not made ready: it is kept, and its functions can't be called.
+class KeptCode final : public Functions {
+ public:
+  explicit KeptCode(CodeImages code) : code_(std::move(code)) {}
+  void* entry(const std::string& name) const override;
+  const CodeImages& code() const { return code_; }
+
+ private:
+  CodeImages code_;
+};
 
 // Modules on one device, as long as a plan needs them.
 class Code final : public Functions {
  public:
   // Compiles and loads. Function i is in unit i % units.size().
   Code(std::span<const std::string> units, std::span<const std::string> functions, Device device);
+  // Loads, and compiles nothing but PTX, which the driver does.
+  Code(const CodeImages& code, Device device);
   Code(const Code&) = delete;
   Code& operator=(const Code&) = delete;
 
@@ -37,6 +57,7 @@ class Code final : public Functions {
   const char* origin() const { return compiled_ ? "compiled" : "found on disk"; }
 
  private:
+  void load(std::span<const std::string> images, std::span<const std::string> functions, Device device);
   struct LoadedModule {
     Device device;
     Module* module = nullptr;

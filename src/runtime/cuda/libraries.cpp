@@ -150,7 +150,7 @@ const Nvrtc& nvrtc() {
     library.read({WEFT_SYMBOL(nvrtcVersion), WEFT_SYMBOL(nvrtcCreateProgram), WEFT_SYMBOL(nvrtcDestroyProgram),
                   WEFT_SYMBOL(nvrtcCompileProgram), WEFT_SYMBOL(nvrtcGetProgramLogSize),
                   WEFT_SYMBOL(nvrtcGetProgramLog), WEFT_SYMBOL(nvrtcGetCUBINSize), WEFT_SYMBOL(nvrtcGetCUBIN),
-                  WEFT_SYMBOL(nvrtcGetErrorString)});
+                  WEFT_SYMBOL(nvrtcGetPTXSize), WEFT_SYMBOL(nvrtcGetPTX), WEFT_SYMBOL(nvrtcGetErrorString)});
     return table;
   });
 }

@@ -137,6 +137,8 @@ struct Nvrtc {
   int (*nvrtcGetProgramLog)(Program* program, char* log);
   int (*nvrtcGetCUBINSize)(Program* program, std::size_t* size);
   int (*nvrtcGetCUBIN)(Program* program, char* cubin);
+  int (*nvrtcGetPTXSize)(Program* program, std::size_t* size);
+  int (*nvrtcGetPTX)(Program* program, char* text);
   const char* (*nvrtcGetErrorString)(int result);
 };
 const Nvrtc& nvrtc();

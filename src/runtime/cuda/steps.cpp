@@ -185,11 +185,12 @@ int sort_in_runs(std::int64_t rows, std::int64_t size, int at, const Launch& lau
 }
 }  // namespace
 
-DeviceScatter::DeviceScatter(Dim rows, Dim count, Dim width, bool adds, const Preparation& preparation)
-    : device_(use(preparation.device)),
+DeviceScatter::DeviceScatter(const ScatterFields& what, const Preparation& preparation)
+    : host_(what.join, what.dtype, what.rows, what.count, what.width, preparation.numbers),
+      device_(use(preparation.device)),
       function_(preparation, sort_threads),
-      adds_(adds),
-      sizes_(preparation.numbers.add({rows, count, width})) {}
+      adds_(what.join == RowJoin::add),
+      sizes_(preparation.numbers.add({what.rows, what.count, what.width})) {}
 
 std::size_t DeviceScatter::workspace(std::span<const std::int64_t> numbers) const {
   return adds_ ? 2 * static_cast<std::size_t>(numbers[sizes_.begin + 1]) * sizeof(std::int64_t) : 0;
@@ -221,12 +222,13 @@ void DeviceScatter::run(const StepCall& call) const {
   phase(sum, blocks_for(count * width), order, 0);
 }
 
-DeviceSort::DeviceSort(Dim rows, Dim size, bool descending, const Preparation& preparation)
-    : device_(use(preparation.device)),
+DeviceSort::DeviceSort(const SortFields& what, const Preparation& preparation)
+    : host_(what.dtype, what.descending, what.rows, what.size, 0, what.size, preparation.numbers),
+      device_(use(preparation.device)),
       function_(preparation, sort_threads),
-      descending_(descending),
-      merges_(!size.is_constant() || size.constant() > sort_tile),
-      sizes_(preparation.numbers.add({rows, size})) {}
+      descending_(what.descending),
+      merges_(!what.size.is_constant() || what.size.constant() > sort_tile),
+      sizes_(preparation.numbers.add({what.rows, what.size})) {}
 
 std::size_t DeviceSort::workspace(std::span<const std::int64_t> numbers) const {
   const std::int64_t rows = numbers[sizes_.begin], size = numbers[sizes_.begin + 1];
@@ -248,11 +250,28 @@ void DeviceSort::run(const StepCall& call) const {
 }
 
 DeviceUpdate::DeviceUpdate(const SliceUpdate& update, bool checked, const Preparation& preparation)
-    : device_(use(preparation.device)),
+    : host_(update, preparation.numbers),
+      device_(use(preparation.device)),
       function_(preparation, 256),
       element_(update.element),
       checked_(checked),
       sizes_(update.numbers(preparation.numbers)) {}
+
+namespace {
+// The buffers of the host's step, and where the device's is checked, the error word.
+bool fits_checked(const Runnable& host, bool checked, std::span<const std::int64_t> numbers,
+                  std::span<const Room> rooms) {
+  if (!checked) return host.fits(numbers, rooms);
+  return !rooms.empty() && rooms.back().bytes >= 4 && host.fits(numbers, rooms.first(rooms.size() - 1));
+}
+}  // namespace
+
+bool DeviceUpdate::fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const {
+  return fits_checked(host_, checked_, numbers, rooms);
+}
+bool DeviceRows::fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const {
+  return fits_checked(host_, checked_, numbers, rooms);
+}
 
 void DeviceUpdate::run(const StepCall& call) const {
   const std::span<const std::int64_t> n = call.part(sizes_);
@@ -269,7 +288,8 @@ void DeviceUpdate::run(const StepCall& call) const {
 }
 
 DeviceRows::DeviceRows(const RowsUpdate& update, bool checked, const Preparation& preparation)
-    : device_(use(preparation.device)),
+    : host_(update, preparation.numbers),
+      device_(use(preparation.device)),
       function_(preparation, 256),
       dtype_(update.dtype),
       adds_(update.adds),

@@ -3,9 +3,7 @@
 #pragma once
 #include "runtime/cuda/blas.hpp"
 #include "runtime/cuda/device.hpp"
-#include "runtime/product_numbers.hpp"
-#include "runtime/update_rows.hpp"
-#include "runtime/update_slice.hpp"
+#include "runtime/host/steps.hpp"
 
 namespace weft::runtime::cuda {
 
@@ -26,6 +24,10 @@ void launch(const DeviceState& device, const Queue* queue, const Compiled& funct
 class DeviceKernel final : public Runnable {
  public:
   DeviceKernel(const Preparation& preparation, std::size_t buffers, std::span<const Dim> parameters);
+  // Its code was compiled for these buffers and numbers (package_file.hpp).
+  bool fits(std::span<const std::int64_t>, std::span<const Room> rooms) const override {
+    return rooms.size() == buffers_;
+  }
   void run(const StepCall& call) const override;
 
  private:
@@ -42,6 +44,9 @@ class DeviceKernelTable final : public Runnable {
   // `parameters`: those of each set.
   DeviceKernelTable(const Preparation& preparation, std::size_t buffers,
                     std::span<const std::span<const Dim>> parameters);
+  bool fits(std::span<const std::int64_t>, std::span<const Room> rooms) const override {
+    return rooms.size() == sets_.size() * buffers_;
+  }
   void run(const StepCall& call) const override;
 
  private:
@@ -62,6 +67,9 @@ class DeviceProduct final : public Runnable {
   DeviceProduct(const Contraction& contraction, const Preparation& preparation, std::span<const Dim> sizes,
                 bool by_tensor_cores);
   ~DeviceProduct() override;
+  bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override {
+    return product_.fits(numbers, rooms);
+  }
   void run(const StepCall& call) const override;
 
  private:
@@ -76,12 +84,16 @@ class DeviceProduct final : public Runnable {
 // else the greatest, in two launches, of which the first gives the result its start.
 class DeviceScatter final : public Runnable {
  public:
-  DeviceScatter(Dim rows, Dim count, Dim width, bool adds, const Preparation& preparation);
+  DeviceScatter(const ScatterFields& what, const Preparation& preparation);
+  bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override {
+    return host_.fits(numbers, rooms);
+  }
   std::size_t workspace(std::span<const std::int64_t> numbers) const override;
   bool has_workspace() const override { return adds_; }
   void run(const StepCall& call) const override;
 
  private:
+  HostScatter host_;  // what it reaches
   DeviceState& device_;
   Compiled function_;
   bool adds_;
@@ -91,12 +103,16 @@ class DeviceScatter final : public Runnable {
 // Buffers: values, their order.
 class DeviceSort final : public Runnable {
  public:
-  DeviceSort(Dim rows, Dim size, bool descending, const Preparation& preparation);
+  DeviceSort(const SortFields& what, const Preparation& preparation);
+  bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override {
+    return host_.fits(numbers, rooms);
+  }
   std::size_t workspace(std::span<const std::int64_t> numbers) const override;
   bool has_workspace() const override { return merges_; }
   void run(const StepCall& call) const override;
 
  private:
+  HostSort host_;  // what it reaches
   DeviceState& device_;
   Compiled function_;
   bool descending_;
@@ -109,9 +125,11 @@ class DeviceSort final : public Runnable {
 class DeviceUpdate final : public Runnable {
  public:
   DeviceUpdate(const SliceUpdate& update, bool checked, const Preparation& preparation);
+  bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override;
   void run(const StepCall& call) const override;
 
  private:
+  HostUpdate host_;  // what it reaches
   DeviceState& device_;
   Compiled function_;
   std::int64_t element_;
@@ -123,6 +141,7 @@ class DeviceUpdate final : public Runnable {
 class DeviceRows final : public Runnable {
  public:
   DeviceRows(const RowsUpdate& update, bool checked, const Preparation& preparation);
+  bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override;
   bool has_workspace() const override { return !direct(); }
   std::size_t workspace(std::span<const std::int64_t> numbers) const override;
   void run(const StepCall& call) const override;
@@ -131,6 +150,7 @@ class DeviceRows final : public Runnable {
   bool sums() const { return adds_ && is_floating(dtype_) && storage_bytes(dtype_, 1) == 2; }
   bool direct() const { return adds_ && !sums(); }
 
+  HostRows host_;  // what it reaches
   DeviceState& device_;
   Compiled function_;
   DType dtype_;
@@ -142,6 +162,9 @@ class DeviceRows final : public Runnable {
 class DeviceCheck final : public Runnable {
  public:
   DeviceCheck(const std::string& message, const Preparation& preparation);
+  bool fits(std::span<const std::int64_t>, std::span<const Room> rooms) const override {
+    return rooms.size() == 2 && rooms[0].bytes >= 1 && rooms[1].bytes >= 4;
+  }
   void run(const StepCall& call) const override;
 
  private:

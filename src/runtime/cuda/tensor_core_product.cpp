@@ -10,6 +10,7 @@
 #include "base/log.hpp"
 #include "base/options.hpp"
 #include "runtime/cuda/fastest.hpp"
+#include "runtime/device_target.hpp"
 
 namespace weft::runtime::cuda {
 namespace {
@@ -48,6 +49,7 @@ bool is_row_stride(std::int64_t stride, std::int64_t columns) {
 std::optional<bool> tensor_cores_read_by_rows(Device device, const Contraction& contraction) try {
   const std::optional<Matmul> known = known_product(contraction);
   const int wanted = options().tensor_cores;
+  if (current_device_target()) return std::nullopt;  // of a package: the device there may be another
   if (wanted == 0 || (wanted == 1 && !contraction.measures)) return std::nullopt;
   if (!known || contraction.is_wide) return std::nullopt;
   const Matmul& p = *known;

@@ -1,0 +1,105 @@
+#include "runtime/cuda/stored_steps.hpp"
+
+#include <algorithm>
+
+#include "base/fail.hpp"
+#include "base/member_count.hpp"
+#include "runtime/cuda/steps.hpp"
+#include "runtime/loop.hpp"
+#include "runtime/plan_file.hpp"
+#include "runtime/steps.hpp"
+
+namespace weft::runtime::cuda {
+
+static_assert(lists_all<ProductFields>, "a member is not in fields()");
+
+std::unique_ptr<Runnable> StoredKernel::prepare(const Preparation& preparation) const {
+  WEFT_CHECK(preparation.function(), "kernel ", preparation.entry.name, " has not been compiled");
+  if (what.parameters.size() == 1)
+    return std::make_unique<DeviceKernel>(preparation, what.buffers, what.parameters[0]);
+  WEFT_CHECK(preparation.entry.sets.size() == what.parameters.size(), "a table of ", what.parameters.size(), " sets");
+  return std::make_unique<DeviceKernelTable>(
+      preparation, what.buffers, std::vector<std::span<const Dim>>(what.parameters.begin(), what.parameters.end()));
+}
+
+std::unique_ptr<Runnable> StoredProduct::prepare(const Preparation& preparation) const {
+  return std::make_unique<DeviceProduct>(what.product, preparation, what.sizes, what.by_tensor_cores);
+}
+
+namespace {
+
+class Scatter final : public StoredAs<Scatter, StoredScatter> {
+ public:
+  static constexpr const char* name = "scatter";
+  using StoredAs::StoredAs;
+  std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override {
+    return std::make_unique<DeviceScatter>(what(), preparation);
+  }
+};
+
+class Sort final : public StoredAs<Sort, StoredSort> {
+ public:
+  static constexpr const char* name = "argsort";
+  using StoredAs::StoredAs;
+  std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override {
+    return std::make_unique<DeviceSort>(what(), preparation);
+  }
+};
+
+template <class Own, class Host, class Device, bool checked>
+class Update : public StoredAs<Own, Host> {
+ public:
+  using StoredAs<Own, Host>::StoredAs;
+  std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override {
+    return std::make_unique<Device>(this->what(), checked, preparation);
+  }
+};
+#define WEFT_UPDATE(Own, row, Host, Device, checked)                   \
+  class Own final : public Update<Own, Host, Device, checked> {        \
+   public:                                                             \
+    static constexpr const char* name = row;                           \
+    using Update::Update;                                              \
+  }
+WEFT_UPDATE(Slice, "update_slice", StoredSliceUpdate, DeviceUpdate, false);
+WEFT_UPDATE(CheckedSlice, "checked_update_slice", StoredSliceUpdate, DeviceUpdate, true);
+WEFT_UPDATE(Rows, "update_rows", StoredRowsUpdate, DeviceRows, false);
+WEFT_UPDATE(CheckedRows, "checked_update_rows", StoredRowsUpdate, DeviceRows, true);
+#undef WEFT_UPDATE
+
+class Check final : public StoredAs<Check, StoredCheck> {
+ public:
+  static constexpr const char* name = "check";
+  using StoredAs::StoredAs;
+  std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override {
+    return std::make_unique<DeviceCheck>(what().message, preparation);
+  }
+};
+
+namespace rows {
+constexpr NamedStep kernel{StoredKernel::name, StoredKernel::read};
+constexpr NamedStep cublaslt_matmul{StoredProduct::name, StoredProduct::read};
+constexpr NamedStep scatter{Scatter::name, Scatter::read};
+constexpr NamedStep argsort{Sort::name, Sort::read};
+constexpr NamedStep update_slice{Slice::name, Slice::read};
+constexpr NamedStep checked_update_slice{CheckedSlice::name, CheckedSlice::read};
+constexpr NamedStep update_rows{Rows::name, Rows::read};
+constexpr NamedStep checked_update_rows{CheckedRows::name, CheckedRows::read};
+constexpr NamedStep check{Check::name, Check::read};
+constexpr NamedStep loop{StoredLoop::name, StoredLoop::read};  // its bodies know their device
+}  // namespace rows
+
+constexpr NamedStep all[] = {
+#define WEFT_DEVICE_STEP(name) rows::name,
+#include "runtime/device_steps.def"
+#undef WEFT_DEVICE_STEP
+};
+
+}  // namespace
+
+std::shared_ptr<const Preparable> read_step(const std::string& name, FieldReader& from) {
+  for (const NamedStep& each : all)
+    if (name == std::string(device_step_prefix) + each.name) return each.read(from, read_step);
+  return nullptr;
+}
+
+}  // namespace weft::runtime::cuda

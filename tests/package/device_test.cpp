@@ -1,0 +1,209 @@
+// Packages for devices, made where there is none: what the file holds, what is read back, and what is refused. Running
+// them is tests/cuda/package_test.cpp.
+#include <random>
+
+#include "package/forged.hpp"
+#include "runtime/cuda/libraries.hpp"
+#include "runtime/cuda/package_code.hpp"
+#include "runtime/cuda/stored_steps.hpp"
+#include "runtime/steps.hpp"
+#include "tests/needs_compiler.hpp"
+#include "weft/fft.hpp"
+#include "weft/linalg.hpp"
+
+using namespace package_test;
+using weft::test::needs;
+
+namespace {
+
+std::string nvrtc() {
+  std::string why;
+  return runtime::cuda::nvrtc_available(&why) ? "" : why;
+}
+std::string nvrtc_and_no_device() {
+  try {
+    runtime::cuda::use(Device::cuda());
+    return "there is a device";
+  } catch (const Error&) {
+    return nvrtc();
+  }
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::shared_ptr<const runtime::Preparable> any_step(const std::string& name, runtime::FieldReader& from) {
+  auto step = runtime::read_step(name, from);
+  return step ? step : runtime::cuda::read_step(name, from);
+}
+
+Tensor pointwise(const Tensor& x, const Tensor& y) { return tanh(x) * y + 0.5; }
+Tensor normalized(const Tensor& x) { return softmax(x * 2, -1); }
+Tensor forward(const Mlp& model, const Tensor& x) { return softmax(model(x), -1); }
+Tensor train_step(Mlp& model, optim::Adam& opt, const Tensor& x, const Tensor& y) {
+  auto [loss, grads] = value_and_grad([&](const Mlp& m) { return nn::cross_entropy(m(x), y); }, model);
+  opt.update(model, grads);
+  return loss;
+}
+Tensor looked_up(const Tensor& table, const Tensor& index) {
+  return grad([&](const Tensor& table) { return sum(square(gather(table, index))); }, table);
+}
+std::pair<Tensor, Tensor> sorted(const Tensor& x) {
+  const Tensor order = argsort(x, -1);
+  return {order, gather(x, 1, order)};
+}
+Tensor scanned(const Tensor& x) {
+  return scan([](const Tensor& h, const Tensor& row) { return tanh(h * 0.5 + row); }, x[0], x);
+}
+
+const EntryOptions for_two{.devices = {"sm_90a", "compute_80"}};
+
+// Written again as it was read, by who knows the steps and by who does not.
+void hold_fields(const std::string& path) {
+  const std::string bytes = read(path);
+  for (const runtime::StepReader& reader : {runtime::StepReader(any_step), runtime::StepReader([](auto&, auto&) {
+         return std::shared_ptr<const runtime::Preparable>();
+       })}) {
+    const runtime::PackageFile file = runtime::parse_package(bytes, reader);
+    std::string refusal;
+    CHECK(runtime::write_package(file, refusal) == bytes);
+    CHECK(refusal == "");
+  }
+}
+
+std::vector<std::string> steps_of(const std::string& path) {
+  std::vector<std::string> names;
+  const runtime::PackageFile file = runtime::parse_package(read(path), any_step);
+  for (const runtime::Launch& launch : file.entries.at(0).specializations.at(0).plan.launches)
+    names.push_back(launch.step->stored_as());
+  return names;
+}
+bool has_step(const std::string& path, const std::string& name) {
+  const std::vector<std::string> names = steps_of(path);
+  return std::ranges::find(names, name) != names.end();
+}
+
+}  // namespace
+
+TEST_CASE("a package for devices holds code and PTX of each function, and a plan of cuda:0" * needs(nvrtc)) {
+  const Folder folder;
+  const std::string path = folder.file("f.weft");
+  package(path, {"f", for_two}, compile(pointwise), ones({33, 7}), ones({33, 7}));
+  const runtime::PackageFile file = runtime::parse_package(read(path), any_step);
+  REQUIRE(file.entries.at(0).specializations.size() == 2);
+  REQUIRE(file.libraries.size() == 2);
+  for (const runtime::PackageSpecialization& each : file.entries[0].specializations) {
+    CHECK(each.plan.device == Device::cuda());
+    for (const runtime::PackageLeaf& leaf : each.arguments) CHECK(leaf.device == Device::cuda());
+    for (const runtime::PackageOutput& output : each.outputs) CHECK(output.device == Device::cuda());
+    runtime::FieldReader from(file.libraries.at(each.library).bytes);
+    const auto code = from.take<runtime::cuda::CodeImages>();
+    CHECK(from.at_end());
+    REQUIRE(code.images.size() == 1);
+    REQUIRE(code.functions.size() == 1);
+    CHECK(has(code.images[0], code.functions[0]));
+    CHECK(code.functions[0] == each.plan.launches.at(0).entry.name);
+    if (each.isa == "sm_90a")
+      CHECK(code.images[0].starts_with("\177ELF"));
+    else
+      CHECK((each.isa == "compute_80" && has(code.images[0], ".target sm_80")));
+  }
+  hold_fields(path);
+  const std::string text = describe_package(path);
+  CHECK_MESSAGE(has(text, "for compute_80, sm_90a of CUDA"), text);
+  CHECK_MESSAGE(has(text, "argument 0: f32[33,7] on cuda:0"), text);
+}
+
+TEST_CASE("steps of a device are written and read back" * needs(nvrtc)) {
+  const Folder folder;
+  const EntryOptions one{.devices = {"sm_80"}};
+  Mlp mlp;
+  optim::Adam adam(mlp, {.lr = 1e-2});
+  const Tensor x = normal({5, 6}), y = from_list<std::int64_t>({0, 2, 1, 1, 0});
+  const auto hold = [&](const char* step, const auto& f, auto&... arguments) {
+    CAPTURE(std::string(step));
+    const std::string path = folder.file("step.weft");
+    package(path, {"f", one}, f, arguments...);
+    hold_fields(path);
+    CHECK(has_step(path, step));
+  };
+  const Tensor rows = normal({4, 3}), table = normal({40, 8}), index = from_list<std::int64_t>({3, 0, 3, 1});
+  hold("kernel", compile(normalized), rows);
+  hold("cublaslt_matmul", compile(forward), mlp, x);
+  hold("cublaslt_matmul", compile(forward, {.dynamic = true}), mlp, x);
+  hold("check", compile(train_step), mlp, adam, x, y);
+  hold("argsort", compile(sorted), rows);
+  hold("loop", compile(scanned), rows);
+  const std::string path = folder.file("rows.weft");
+  package(path, {"f", one}, compile(looked_up), table, index);
+  hold_fields(path);
+}
+
+TEST_CASE("weights go into a package for devices" * needs(nvrtc)) {
+  const Folder folder;
+  const std::string path = folder.file("f.weft");
+  Mlp mlp;
+  package(path, {"forward", {.weights = true, .devices = {"sm_80"}}}, compile(forward, bind(mlp)), normal({5, 6}));
+  const runtime::PackageFile file = runtime::parse_package(read(path), any_step);
+  CHECK(file.weights.size() == 4);
+  CHECK(file.entries.at(0).specializations.at(0).arguments.size() == 1);
+}
+
+TEST_CASE("a package for the CPU and for devices runs where there is no device" * needs(nvrtc)) {
+  const Folder folder;
+  const std::string path = folder.file("f.weft");
+  const Tensor x = normal({5, 6});
+  const std::string isa(name(InstructionSet(host_isa())));
+  package(path, {"f", {.isa = {isa}, .devices = {"sm_80"}}}, compile(normalized), x);
+  const auto f = load_package(path).function<Tensor(const Tensor&)>("f");
+  CHECK(bits_of(f(x)) == bits_of(compile(normalized)(x)));
+}
+
+TEST_CASE("a package for devices alone is refused in a sentence where there is none" * needs(nvrtc_and_no_device)) {
+  const Folder folder;
+  const std::string path = folder.file("f.weft");
+  package(path, {"f", for_two}, compile(normalized), ones({2, 3}));
+  const std::string text = message_of([&] { load_package(path); });
+  CHECK_MESSAGE(has(text, "was made for compute_80, sm_90a of CUDA, this machine has "), text);
+  CHECK_MESSAGE(has(text, "no device of CUDA"), text);
+  // As weft_run does, which runs none.
+  runtime::PackageFile file = runtime::parse_package(read(path), runtime::read_step);
+  try {
+    prepare(file);
+    FAIL("it was made ready");
+  } catch (const runtime::PackageRefusal& refusal) {
+    CHECK_MESSAGE(has(refusal.why, "this program runs packages on the CPU alone"), refusal.why);
+  }
+}
+
+TEST_CASE("what can't be packaged for a device is refused by its name" * needs(nvrtc)) {
+  const Folder folder;
+  const std::string path = folder.file("f.weft");
+  const auto says = [&](const char* device, const auto& f, const Tensor& x, const char* part) {
+    const std::string text = message_of([&] { package(path, {"f", {.devices = {device}}}, compile(f), x); });
+    CHECK_MESSAGE(has(text, part), text);
+    CHECK_FALSE(std::filesystem::exists(path));
+  };
+  says("sm_70", normalized, ones({2, 3}), "can't be made for the device \"sm_70\": there are sm_80, ");
+  const auto read_value = [](const Tensor& x) { return sum(x).item() > 0 ? x : -x; };
+  says("sm_80", read_value, ones({2, 3}), "item");
+}
+
+TEST_CASE("damage of a package for a device is a sentence" * needs(nvrtc)) {
+  const Folder folder;
+  const std::string path = folder.file("f.weft");
+  package(path, {"f", {.devices = {"sm_80"}}}, compile(scanned), normal({4, 3}));
+  const std::string whole = read(path);
+  const PlansPart plans = plans_of(whole);
+  std::mt19937 random(7);
+  int refused = 0;
+  for (int i = 0; i < 400; ++i) {
+    std::string other = whole;
+    other[plans.offset + random() % plans.size] = static_cast<char>(random());
+    try {
+      runtime::parse_package(sealed(other), any_step);
+    } catch (const runtime::PackageRefusal&) {
+      ++refused;
+    }
+  }
+  CHECK(refused > 100);
+}
