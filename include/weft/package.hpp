@@ -35,8 +35,8 @@ struct EntryOptions {
   // Empty: for this machine's alone (WEFT_ISA). The function is traced anew for each, so only mark_dynamic and
   // CompileOptions::dynamic say which sizes may vary.
   std::vector<std::string> isa = {};
-  // Code for each of these devices: "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120", and "compute_80" to
-  // "compute_120" for PTX, which the driver compiles for its device and which runs on later ones too. No device is
+  // Code for each of these devices: "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120", and "compute_80"
+  // to "compute_120" for PTX, which the driver compiles for its device and which runs on later ones too. No device is
   // needed here, but NVRTC. The arguments lie on the device, or all on the host: then the function is packaged as if
   // their tensors were on cuda:0. Where the package is loaded, the best code for the device there is taken. Empty: for
   // the device that the arguments lie on, with PTX; of arguments on the host, for the CPU. With `isa` too, the file has
@@ -173,7 +173,8 @@ struct EntryWeights;
 void add_call(PackageDraft& to, EntryName name, const FunctionHandle& function, const FunctionHandle& own,
               const CallSignature& signature, TypeLines types, int bound);
 // The function itself, or where its kernels are to be for other machines: of each instruction set and device another
-// one with the same options, which nobody has called. Throws Error where there is none of a name, or no compiler for it.
+// one with the same options, which nobody has called. Throws Error where there is none of a name, or no compiler for
+// it.
 std::vector<FunctionHandle> functions_to_package(const FunctionHandle& function, const EntryName& entry,
                                                  const LeafList& arguments);
 // `weights`: those that its plans read; null where they read none.

@@ -16,6 +16,7 @@
 #include "runtime/cuda/stored_steps.hpp"
 #include "runtime/steps.hpp"
 #include "trace/call_context.hpp"
+#include "trace/kernel_job.hpp"
 #include "trace/names.hpp"
 
 namespace weft {
@@ -111,8 +112,7 @@ PlacedWeight placed_weight(const runtime::PackageSpecialization& from, const run
     return buffer.kind == runtime::PlanBuffer::Kind::argument && static_cast<std::size_t>(buffer.index) == input;
   };
   const auto buffer = std::ranges::find_if(plan.buffers, is_it);
-  const bool on_device =
-      plan.device.type != Device::Type::cpu && buffer != plan.buffers.end() && !buffer->host;
+  const bool on_device = plan.device.type != Device::Type::cpu && buffer != plan.buffers.end() && !buffer->host;
   return {runtime::PackageSpecialization::weight_index(from.inputs[input]), on_device};
 }
 
@@ -149,6 +149,7 @@ std::shared_ptr<Specialization> specialization_of(const runtime::PackageSpeciali
     const bool may_give = each.donor != no_leaf && accesses[from.arguments[each.donor].argument] != Access::input;
     kernels->donors.push_back(may_give ? each.donor : no_leaf);
   }
+  kernels->checks_wait = checks_may_wait(traced, *kernels);
   segment.made = std::move(kernels);
   segment.kernels.store(segment.made.get(), std::memory_order_release);
   return made;

@@ -251,8 +251,8 @@ runtime::PackageSpecialization record(EntryName name, const Function& function, 
   for (const TraceResult::Numbers& each : traced.numbers) to.numbers.push_back({each.leaf, each.bytes});
   to.generator = source_of(traced.generator);
   to.plan = kernels.executable->plan;
-  to.isa = function.target ? function.target->name
-                           : weft::name(function.isa ? *function.isa : InstructionSet(host_isa()));
+  to.isa =
+      function.target ? function.target->name : weft::name(function.isa ? *function.isa : InstructionSet(host_isa()));
   return to;
 }
 
@@ -304,8 +304,8 @@ std::vector<FunctionHandle> functions_to_package(const FunctionHandle& function,
   for (const std::string& device : entry.options.devices) {
     const runtime::DeviceTarget* const target = runtime::device_target(device);
     if (!target)
-      refuse(entry, concat_text("can't be made for the device \"", device, "\": there are ",
-                                runtime::device_target_names()));
+      refuse(entry,
+             concat_text("can't be made for the device \"", device, "\": there are ", runtime::device_target_names()));
     all.push_back(fresh_function(function, entry, *target));
   }
   if (entry.options.devices.empty() && on_device)

@@ -125,7 +125,8 @@ std::size_t compile(Target& target) {
     std::vector<std::string> names;
     for (const auto& [name, text] : target.sources.texts()) names.push_back(name);
     if (const runtime::DeviceTarget* const made_for = runtime::current_device_target()) {
-      runtime::cuda::CodeImages code{runtime::cuda::compile_units(target.units, std::string(made_for->name)), std::move(names)};
+      runtime::cuda::CodeImages code{runtime::cuda::compile_units(target.units, std::string(made_for->name)),
+                                     std::move(names)};
       target.compiled = {std::make_shared<runtime::cuda::KeptCode>(std::move(code)), {}, {}};
     } else {
       auto code = std::make_shared<runtime::cuda::Code>(target.units, names, target.device);

@@ -9,12 +9,12 @@ namespace {
 constexpr std::int64_t kibibyte = 1024;
 // CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": shared memory of a block.
 constexpr DeviceTarget targets[] = {
-    {"sm_80", {8, 0}, false, false, 163 * kibibyte},       {"sm_86", {8, 6}, false, false, 99 * kibibyte},
-    {"sm_89", {8, 9}, false, false, 99 * kibibyte},        {"sm_90", {9, 0}, false, false, 227 * kibibyte},
-    {"sm_90a", {9, 0}, false, true, 227 * kibibyte},       {"sm_100", {10, 0}, false, false, 227 * kibibyte},
-    {"sm_120", {12, 0}, false, false, 99 * kibibyte},      {"compute_80", {8, 0}, true, false, 99 * kibibyte},
-    {"compute_86", {8, 6}, true, false, 99 * kibibyte},    {"compute_89", {8, 9}, true, false, 99 * kibibyte},
-    {"compute_90", {9, 0}, true, false, 99 * kibibyte},    {"compute_100", {10, 0}, true, false, 99 * kibibyte},
+    {"sm_80", {8, 0}, false, false, 163 * kibibyte},      {"sm_86", {8, 6}, false, false, 99 * kibibyte},
+    {"sm_89", {8, 9}, false, false, 99 * kibibyte},       {"sm_90", {9, 0}, false, false, 227 * kibibyte},
+    {"sm_90a", {9, 0}, false, true, 227 * kibibyte},      {"sm_100", {10, 0}, false, false, 227 * kibibyte},
+    {"sm_120", {12, 0}, false, false, 99 * kibibyte},     {"compute_80", {8, 0}, true, false, 99 * kibibyte},
+    {"compute_86", {8, 6}, true, false, 99 * kibibyte},   {"compute_89", {8, 9}, true, false, 99 * kibibyte},
+    {"compute_90", {9, 0}, true, false, 99 * kibibyte},   {"compute_100", {10, 0}, true, false, 99 * kibibyte},
     {"compute_120", {12, 0}, true, false, 99 * kibibyte},
 };
 

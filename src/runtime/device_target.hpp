@@ -1,5 +1,5 @@
-// What code of a device is made for, as a value: who makes plans and kernels asks it instead of a device, so that a plan
-// is made on a machine without one. In: a name, as nvcc's. Out: its numbers, and which devices run it.
+// What code of a device is made for, as a value: who makes plans and kernels asks it instead of a device, so that a
+// plan is made on a machine without one. In: a name, as nvcc's. Out: its numbers, and which devices run it.
 #pragma once
 #include <compare>
 #include <optional>

@@ -1,5 +1,5 @@
-// Who runs the plans of a device in a package: named by programs that have it, so that the others link nothing of it. In:
-// the name of code, its bytes. Out: whether it runs there, and its functions.
+// Who runs the plans of a device in a package: named by programs that have it, so that the others link nothing of it.
+// In: the name of code, its bytes. Out: whether it runs there, and its functions.
 #pragma once
 #include <memory>
 #include <string>

@@ -8,8 +8,8 @@
 #include "base/fail.hpp"
 #include "base/member_count.hpp"
 #include "runtime/host/abi.hpp"
-#include "runtime/host/isa.hpp"
 #include "runtime/host/library.hpp"
+#include "runtime/package_choice.hpp"
 #include "weft/version.hpp"
 
 namespace weft::runtime {
@@ -94,8 +94,6 @@ int symbol_of(Dim size) {
   require(size.node()->kind == DimKind::symbol);
   return size.node()->number;
 }
-
-bool is_on_device(const PackageSpecialization& all) { return all.plan.device.type != Device::Type::cpu; }
 
 // `on`: where the plan runs.
 void check(const PackageLeaf& leaf, Device on) {
@@ -321,85 +319,6 @@ void place(std::vector<PackageWeight>& weights, std::string_view section) {
   require(all == section.size());
 }
 
-// ---- instruction sets
-
-InstructionSet isa_of(const PackageSpecialization& made) {
-  const std::optional<InstructionSet> isa = instruction_set(made.isa);
-  require(isa.has_value());
-  return *isa;
-}
-
-// Of a plan of a device.
-const DeviceTarget& target_of(const PackageSpecialization& made) {
-  const DeviceTarget* const target = device_target(made.isa);
-  require(target != nullptr);
-  return *target;
-}
-
-// "baseline, avx2 of x86-64, neon of arm64"
-std::string text_of(const std::set<InstructionSet>& all) {
-  std::string text;
-  for (auto each = all.begin(); each != all.end(); ++each) {
-    text += concat_text(text.empty() ? "" : ", ", name(*each));
-    const auto next = std::next(each);
-    if (next == all.end() || next->architecture != each->architecture)
-      text += concat_text(" of ", name(each->architecture));
-  }
-  return text;
-}
-
-std::string isas_of(const PackageFile& package) {
-  std::set<InstructionSet> all;
-  std::set<std::string> devices;
-  for (const PackageEntry& entry : package.entries)
-    for (const PackageSpecialization& each : entry.specializations) {
-      if (is_on_device(each))
-        devices.insert(std::string(target_of(each).name));
-      else
-        all.insert(isa_of(each));
-    }
-  std::string text = text_of(all);
-  std::string names;
-  for (const std::string& name : devices) names += concat_text(names.empty() ? "" : ", ", name);
-  if (!names.empty()) text += concat_text(text.empty() ? "" : ", ", names, " of CUDA");
-  return text;
-}
-
-// Keeps of each kind of arguments what is for the largest instruction set that this machine has, or is the best code for
-// its device.
-void choose_isas(PackageFile& package, const PackageDevice* device) {
-  const InstructionSet here = host_isa();
-  std::string there;  // the device; empty where none is asked for
-  const auto runs_here = [&](const PackageSpecialization& each) {
-    if (!is_on_device(each)) return here.runs(isa_of(each));
-    if (device) return device->runs(target_of(each), there);
-    there = "this program runs packages on the CPU alone";
-    return false;
-  };
-  const auto is_less = [](const PackageSpecialization& a, const PackageSpecialization& b) {
-    WEFT_CHECK(is_on_device(a) == is_on_device(b), "the same guards on the host and on a device");
-    return is_on_device(a) ? target_of(a) < target_of(b) : isa_of(a) < isa_of(b);
-  };
-  for (PackageEntry& entry : package.entries) {
-    std::map<std::string, std::size_t> best;  // by guards: its number
-    for (std::size_t i = 0; i < entry.specializations.size(); ++i) {
-      const PackageSpecialization& each = entry.specializations[i];
-      if (!runs_here(each)) continue;
-      const auto [known, is_new] = best.try_emplace((is_on_device(each) ? "device " : "host ") + guards_text(each), i);
-      if (!is_new && is_less(entry.specializations[known->second], each)) known->second = i;
-    }
-    std::vector<std::size_t> kept;
-    for (const auto& [guards, number] : best) kept.push_back(number);
-    std::ranges::sort(kept);
-    if (kept.empty() && !entry.specializations.empty())
-      refuse("was made for ", package.isa, ", this machine has ", text_of(std::set{here}),
-             there.empty() ? "" : device ? ", and " : "; ", there);
-    std::vector<PackageSpecialization> chosen;
-    for (const std::size_t number : kept) chosen.push_back(std::move(entry.specializations[number]));
-    entry.specializations = std::move(chosen);
-  }
-}
-
 // ---- texts ----------------------------------------------------------------------------------------------------------
 
 std::string text_of(Device device) {
@@ -535,7 +454,7 @@ PackageFile parse_package(std::string_view bytes, const StepReader& read_step) {
     const bool has_weights = sections.back().kind == Section::Kind::weights;
     require(has_weights == !package.weights.empty());
     if (has_weights) place(package.weights, part(sections.back()));
-    package.isa = isas_of(package);
+    package.isa = made_for(package);
     return package;
   } catch (const Malformed&) {
     refuse("is damaged");
@@ -556,7 +475,7 @@ std::string damaged_weight(const PackageFile& package) {
 
 void prepare(PackageFile& package, bool packs, const PackageDevice* device) {
   try {
-    choose_isas(package, device);
+    choose_kernels(package, device);
   } catch (const Malformed&) {
     refuse("is damaged");
   }
@@ -572,8 +491,8 @@ void prepare(PackageFile& package, bool packs, const PackageDevice* device) {
         }
         of_device[each.library] = is_on_device(each);
         const PackageLibrary& library = package.libraries[each.library];
-        libraries[each.library] = is_on_device(each) ? device->load(library.bytes)
-                                                     : Library::load(library.bytes, library.key, library.units);
+        libraries[each.library] =
+            is_on_device(each) ? device->load(library.bytes) : Library::load(library.bytes, library.key, library.units);
       }
     for (PackageLibrary& each : package.libraries) each.bytes = {};
     for (PackageEntry& entry : package.entries)

@@ -115,10 +115,10 @@ struct PackageSpecialization {
   std::vector<PackageNumbers> numbers;
   PackageSource generator;    // the next state of the default generator; undefined: it stays
   std::uint32_t library = 0;  // which of PackageFile::libraries the plan calls; no_library: none
-  // What its kernels are for: an instruction set, or of a plan of a device a DeviceTarget ("sm_90a"). Of the same guards
-  // there may be several.
+  // What its kernels are for: an instruction set, or of a plan of a device a DeviceTarget ("sm_90a"). Of the same
+  // guards there may be several.
   std::string isa;
-  Plan plan;                  // prepared, where it was read
+  Plan plan;  // prepared, where it was read
   static constexpr std::uint32_t no_library = UINT32_MAX, generator_state = UINT32_MAX;
   // An input that is one of PackageFile::weights.
   static constexpr std::uint32_t weight(std::size_t index) { return static_cast<std::uint32_t>(index) | 1U << 31; }
@@ -169,8 +169,8 @@ struct PackageRefusal {
   std::string why;
 };
 // Reads all of it and holds it against itself: nothing is loaded, no plan is ready to run, and it may be for another
-// machine. Steps of a device that read_step does not know are passed over, and can't be made ready. The weights are looked at in `bytes`, as long as somebody uses them, and not held against their digests.
-// Throws PackageRefusal.
+// machine. Steps of a device that read_step does not know are passed over, and can't be made ready. The weights are
+// looked at in `bytes`, as long as somebody uses them, and not held against their digests. Throws PackageRefusal.
 PackageFile parse_package(std::string_view bytes, const StepReader& read_step);
 // Of specializations with the same guards that is kept whose instruction set is the largest that this machine has, or
 // whose code is the best for the device; their plans are given their kernels and prepared. Throws PackageRefusal, also

@@ -9,7 +9,8 @@
 
 namespace weft::runtime {
 
-// Before the name of a step of a device's plan, as its reader is asked for it. Its fields are all that there is to read.
+// Before the name of a step of a device's plan, as its reader is asked for it. Its fields are all that there is to
+// read.
 inline constexpr std::string_view device_step_prefix = "cuda/";
 
 // The writer refuses where a step can't be kept.

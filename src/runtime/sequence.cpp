@@ -83,7 +83,8 @@ bool Sequence::fits(std::span<const std::int64_t> numbers, std::span<const Room>
       }
       const std::int64_t elements = numbers[elements_[b].begin];
       // What lies on the host and is no temporary is staged: it has as much memory on the device.
-      if (is_on_host(buffer) || !Reach::is_size(elements) || !Reach::is_size(at) || at % within.alignment != 0) return false;
+      if (is_on_host(buffer) || !Reach::is_size(elements) || !Reach::is_size(at) || at % within.alignment != 0)
+        return false;
       const auto bytes = static_cast<std::int64_t>(storage_bytes(buffer.dtype, elements));
       if (at > within.bytes || bytes > within.bytes - at || (writes_[i] && !within.may_write)) return false;
       rooms.push_back({bytes, within.alignment, within.may_write});

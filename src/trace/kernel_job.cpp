@@ -46,20 +46,6 @@ std::vector<std::int8_t> answers_of(const Segment& segment) {
   return answers;
 }
 
-// On a device a call need not wait for its checks where all state is either written back by the host, after it has
-// waited, or left alone by the kernels after a check that fails.
-bool checks_may_wait(const TraceResult& traced, const Kernels& made) {
-  const runtime::Plan& plan = made.executable->plan;
-  const auto is = [&](auto property) { return std::any_of(plan.buffers.begin(), plan.buffers.end(), property); };
-  using Kind = runtime::PlanBuffer::Kind;
-  if (!is([](const runtime::PlanBuffer& buffer) { return buffer.kind == Kind::error; })) return false;
-  if (is([](const runtime::PlanBuffer& buffer) { return buffer.kind == Kind::result && buffer.host; })) return true;
-  return traced.numbers.empty() &&
-         std::all_of(traced.states.begin(), traced.states.end(), [&](const TraceResult::State& state) {
-           return state.source.kind == Source::Kind::computed && made.donors[state.source.index] == state.leaf;
-         });
-}
-
 // One line a failure; one line a process where there is no compiler, which each function would run into.
 void warn_of_failure(const Function& function, const CompileError& error) {
   if (dynamic_cast<const NoCompilerError*>(&error)) {
@@ -97,6 +83,18 @@ void publish(Segment& segment, std::unique_ptr<const Kernels> kernels) {
 }
 
 }  // namespace
+
+bool checks_may_wait(const TraceResult& traced, const Kernels& made) {
+  const runtime::Plan& plan = made.executable->plan;
+  const auto is = [&](auto property) { return std::any_of(plan.buffers.begin(), plan.buffers.end(), property); };
+  using Kind = runtime::PlanBuffer::Kind;
+  if (!is([](const runtime::PlanBuffer& buffer) { return buffer.kind == Kind::error; })) return false;
+  if (is([](const runtime::PlanBuffer& buffer) { return buffer.kind == Kind::result && buffer.host; })) return true;
+  return traced.numbers.empty() &&
+         std::all_of(traced.states.begin(), traced.states.end(), [&](const TraceResult::State& state) {
+           return state.source.kind == Source::Kind::computed && made.donors[state.source.index] == state.leaf;
+         });
+}
 
 KernelJob::KernelJob(CallContext call)
     : function_(call.function), loc_(call.loc), passes_(pass_set_of(call.scratch.words)) {

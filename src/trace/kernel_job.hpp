@@ -6,6 +6,10 @@
 
 namespace weft::detail {
 
+// On a device a call need not wait for its checks where all state is either written back by the host, after it has
+// waited, or left alone by the kernels after a check that fails.
+bool checks_may_wait(const TraceResult& traced, const Kernels& made);
+
 class KernelJob {
  public:
   explicit KernelJob(CallContext call);

@@ -74,11 +74,11 @@ struct Way {
   bool writes;
 };
 
-// Where it writes: packages f for these arguments, calls it and writes down what it gives. Else loads it, and holds what
-// it gives against that.
+// Where it writes: packages f for these arguments, calls it and writes down what it gives. Else loads it, and holds
+// what it gives against that.
 template <class R, class... P>
-void hold(const Way& way, const std::string& name, R (*f)(P...), const CompileOptions& options,
-          const EntryOptions& how, const std::remove_cvref_t<P>&... given) {
+void hold(const Way& way, const std::string& name, R (*f)(P...), const CompileOptions& options, const EntryOptions& how,
+          const std::remove_cvref_t<P>&... given) {
   CAPTURE(name);
   const std::string file = way.folder + "/" + name + ".weft", results = way.folder + "/" + name + ".results";
   const auto bits = [&](const auto& call) {

@@ -61,8 +61,8 @@ const EntryOptions for_two{.devices = {"sm_90a", "compute_80"}};
 void hold_fields(const std::string& path) {
   const std::string bytes = read(path);
   for (const runtime::StepReader& reader : {runtime::StepReader(any_step), runtime::StepReader([](auto&, auto&) {
-         return std::shared_ptr<const runtime::Preparable>();
-       })}) {
+                                              return std::shared_ptr<const runtime::Preparable>();
+                                            })}) {
     const runtime::PackageFile file = runtime::parse_package(bytes, reader);
     std::string refusal;
     CHECK(runtime::write_package(file, refusal) == bytes);
@@ -186,6 +186,59 @@ TEST_CASE("what can't be packaged for a device is refused by its name" * needs(n
   says("sm_70", normalized, ones({2, 3}), "can't be made for the device \"sm_70\": there are sm_80, ");
   const auto read_value = [](const Tensor& x) { return sum(x).item() > 0 ? x : -x; };
   says("sm_80", read_value, ones({2, 3}), "item");
+}
+
+TEST_CASE("forged packages for a device are refused when they are read" * needs(nvrtc)) {
+  const Folder folder;
+  const std::string path = folder.file("f.weft");
+  const auto numbered = [](const Tensor& x, const Scalar& scale) { return tanh(softmax(x, -1) * scale) + sum(x); };
+  package(path, {"f", {.devices = {"sm_80"}}}, compile(numbered), normal({4, 3}), Scalar(2.0));
+  const std::string whole = read(path);
+  int number = 0;
+  const auto refused = [&](const std::function<void(runtime::PackageSpecialization&)>& change) {
+    CAPTURE(++number);  // of the change, in the order in which they are here
+    runtime::PackageFile file = runtime::parse_package(whole, any_step);
+    change(file.entries.at(0).specializations.at(0));
+    std::string refusal;
+    const std::string bytes = runtime::write_package(file, refusal);
+    CHECK(refusal == "");
+    try {
+      runtime::parse_package(bytes, any_step);
+      FAIL_CHECK("it was read");
+    } catch (const runtime::PackageRefusal& why) {
+      CHECK(has(why.why, "damaged"));
+    }
+  };
+  using Made = runtime::PackageSpecialization;
+  using Kind = runtime::PlanBuffer::Kind;
+  const auto buffer = [](Made& made, Kind kind, bool host) -> runtime::PlanBuffer& {
+    return *std::ranges::find_if(
+        made.plan.buffers, [&](const runtime::PlanBuffer& each) { return each.kind == kind && each.host == host; });
+  };
+  refused([](Made& made) { made.isa = "sm_70"; });
+  refused([](Made& made) { made.isa = "avx2"; });
+  refused([](Made& made) { made.plan.device.index = 1; });
+  refused([](Made& made) { made.plan.device = Device::cpu(); });
+  refused([](Made& made) { made.arguments.at(0).device = Device::cpu(); });
+  refused([](Made& made) { made.arguments.at(0).device = Device::cuda(1); });
+  refused([](Made& made) { made.outputs.at(0).device = Device::cpu(); });
+  refused([](Made& made) { made.outputs.at(0).device = Device::cuda(3); });
+  refused([&](Made& made) { buffer(made, Kind::argument, false).host = true; });
+  refused([&](Made& made) { buffer(made, Kind::argument, true).host = false; });
+  refused([&](Made& made) { buffer(made, Kind::result, false).host = true; });
+  refused([&](Made& made) { buffer(made, Kind::argument, false).elements = 1000; });
+  refused([&](Made& made) { buffer(made, Kind::result, false).elements = 1; });
+  refused([](Made& made) { made.plan.launches.at(0).entry.name = "another"; });
+  refused([](Made& made) { made.plan.launches.at(0).entry.units = 1000; });
+  refused([](Made& made) { made.plan.launches.at(0).entry.threads = 1 << 20; });
+  refused([](Made& made) { made.plan.launches.at(0).entry.shared = -1; });
+  refused([](Made& made) { made.plan.launches.at(0).buffers.pop_back(); });
+  refused([](Made& made) { made.plan.launches.at(0).buffers.at(0) = 1000; });
+  refused([](Made& made) {
+    auto kernel = dynamic_cast<const runtime::cuda::StoredKernel&>(*made.plan.launches.at(0).step);
+    kernel.what.parameters.at(0).push_back(7);
+    made.plan.launches.at(0).step = std::make_shared<runtime::cuda::StoredKernel>(kernel);
+  });
 }
 
 TEST_CASE("damage of a package for a device is a sentence" * needs(nvrtc)) {

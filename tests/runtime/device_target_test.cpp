@@ -6,9 +6,7 @@
 using namespace weft::runtime;
 
 TEST_CASE("code runs on devices of its major number, PTX on later ones, and what is for one device on that alone") {
-  const auto runs = [](const char* name, int major, int minor) {
-    return device_target(name)->runs_on({major, minor});
-  };
+  const auto runs = [](const char* name, int major, int minor) { return device_target(name)->runs_on({major, minor}); };
   CHECK(runs("sm_80", 8, 0));
   CHECK(runs("sm_80", 8, 9));
   CHECK_FALSE(runs("sm_89", 8, 6));

@@ -1,6 +1,6 @@
 // From CUDA source to functions on a device: NVRTC, the disk cache, the driver's loader. In: programs. Out: images
-// (cubins, or PTX where the architecture is compute_90, say), and loaded code whose functions are found by name. An image
-// is cached under a digest of the source without its comments, NVRTC's version, the architecture and the flags;
+// (cubins, or PTX where the architecture is compute_90, say), and loaded code whose functions are found by name. An
+// image is cached under a digest of the source without its comments, NVRTC's version, the architecture and the flags;
 // compiling needs no GPU.
 #pragma once
 #include <deque>

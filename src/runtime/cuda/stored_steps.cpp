@@ -15,8 +15,7 @@ static_assert(lists_all<ProductFields>, "a member is not in fields()");
 
 std::unique_ptr<Runnable> StoredKernel::prepare(const Preparation& preparation) const {
   WEFT_CHECK(preparation.function(), "kernel ", preparation.entry.name, " has not been compiled");
-  if (what.parameters.size() == 1)
-    return std::make_unique<DeviceKernel>(preparation, what.buffers, what.parameters[0]);
+  if (what.parameters.size() == 1) return std::make_unique<DeviceKernel>(preparation, what.buffers, what.parameters[0]);
   WEFT_CHECK(preparation.entry.sets.size() == what.parameters.size(), "a table of ", what.parameters.size(), " sets");
   return std::make_unique<DeviceKernelTable>(
       preparation, what.buffers, std::vector<std::span<const Dim>>(what.parameters.begin(), what.parameters.end()));
@@ -54,11 +53,11 @@ class Update : public StoredAs<Own, Host> {
     return std::make_unique<Device>(this->what(), checked, preparation);
   }
 };
-#define WEFT_UPDATE(Own, row, Host, Device, checked)                   \
-  class Own final : public Update<Own, Host, Device, checked> {        \
-   public:                                                             \
-    static constexpr const char* name = row;                           \
-    using Update::Update;                                              \
+#define WEFT_UPDATE(Own, row, Host, Device, checked)            \
+  class Own final : public Update<Own, Host, Device, checked> { \
+   public:                                                      \
+    static constexpr const char* name = row;                    \
+    using Update::Update;                                       \
   }
 WEFT_UPDATE(Slice, "update_slice", StoredSliceUpdate, DeviceUpdate, false);
 WEFT_UPDATE(CheckedSlice, "checked_update_slice", StoredSliceUpdate, DeviceUpdate, true);
