@@ -67,10 +67,8 @@ Tensor attention_weights(const AttentionCall& how, const Tensor& query, const Te
     is_seen = sees;
   }
   if (how.has_mods()) {
-    const PairValues changed = apply_mods(how.mods, scores, beside.captured);
-    if (changed.scores.defined()) scores = changed.scores;
-    if (changed.sees.defined()) is_seen = is_seen.defined() ? is_seen & changed.sees : changed.sees;
-    if (is_seen.defined()) scores = where(is_seen, scores, -INFINITY);
+    const PairValues changed = apply_mods(how.mods, scores, beside.captured, is_seen);
+    scores = changed.sees.defined() ? where(changed.sees, changed.scores, -INFINITY) : changed.scores;
     const Tensor sees = amax(scores, -1, true) != -INFINITY;  // what is NaN stays
     const Tensor weights = where(sees, normalized(where(sees, scores, 0)), 0);
     if (stats) *stats = where(squeeze(sees, -1), *stats, -INFINITY);

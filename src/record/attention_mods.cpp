@@ -269,34 +269,55 @@ Tensor places(PairInput of, const Type& scores) {
 
 }  // namespace
 
-PairValues apply_mods(InternedText text, const Tensor& scores, std::span<const Tensor> captured) {
+PairValues apply_mods(InternedText text, const Tensor& scores, std::span<const Tensor> captured, Tensor sees) {
   const AttentionMods mods = attention_mods(text);
-  std::vector<Tensor> values(mods.graph.nodes.size());
+  const std::vector<Tensor>& nodes = mods.graph.nodes;
+  std::vector<Tensor> values(nodes.size());
+  std::vector<bool> is_masked(nodes.size());
   const auto of = [&](const Tensor& value) -> const Tensor& { return values[mods.graph.number(value)]; };
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const Node& node = *mods.graph.nodes[i].node();
-    Tensor& value = values[i];
-    if (node.op == Op::input) {
-      const auto slot = static_cast<std::size_t>(node.attributes<Parameter>().slot);
-      value = slot == 0            ? scores
-              : slot < pair_inputs ? places(static_cast<PairInput>(slot), type_of(scores))
-                                   : captured[slot - pair_inputs];
-    } else if (node.op == Op::constant) {
-      value = record(Op::constant, {}, node.attributes(), node.type, {});
-    } else if (node.op == Op::cast) {
-      value = record(Op::cast, {of(node.input(0))}, {}, {node.type.dtype, node.type.weak, {}, {}}, {});
-    } else if (node.op == Op::gather) {
-      value = record(Op::gather, {of(node.input(0)), of(node.input(1))}, {}, {}, {});
-    } else {
-      std::vector<At> operands;
-      for (const Tensor& operand : node.inputs()) operands.emplace_back(of(operand), Loc{});
-      value = pointwise(node.op, operands);
+  const auto compute = [&](const Node& node) -> Tensor {
+    switch (node.op) {
+      case Op::input: {
+        const auto slot = static_cast<std::size_t>(node.attributes<Parameter>().slot);
+        if (slot == 0) return scores;
+        return slot < pair_inputs ? places(static_cast<PairInput>(slot), type_of(scores))
+                                  : captured[slot - pair_inputs];
+      }
+      case Op::constant: return record(Op::constant, {}, node.attributes(), node.type, {});
+      case Op::cast:
+      case Op::bitcast: return record(node.op, {of(node.input(0))}, {}, {node.type.dtype, node.type.weak, {}, {}}, {});
+      case Op::gather: return record(Op::gather, {of(node.input(0)), of(node.input(1))}, {}, {}, {});
+      case Op::stop_gradient: return record(Op::stop_gradient, {of(node.input(0))}, {}, {}, {});
+      default: break;
     }
+    std::vector<At> operands;
+    for (const Tensor& operand : node.inputs()) operands.emplace_back(of(operand), Loc{});
+    return pointwise(node.op, operands);
+  };
+  // What `output` reads. Where `sees` is defined, floats that come in are 0 at pairs that are hidden.
+  const auto run = [&](const Tensor& output) {
+    std::vector<bool> wanted(nodes.size());
+    wanted[mods.graph.number(output)] = true;
+    for (std::size_t i = nodes.size(); i-- > 0;)
+      if (wanted[i])
+        for (const Tensor& operand : nodes[i].node()->inputs()) wanted[mods.graph.number(operand)] = true;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      if (!wanted[i]) continue;
+      const Node& node = *nodes[i].node();
+      const bool masks = sees.defined() && is_floating(node.type.dtype) && node.type.shape.rank() == 0 &&
+                         (node.op == Op::input || node.op == Op::gather);
+      is_masked[i] = masks;
+      for (const Tensor& operand : node.inputs()) is_masked[i] = is_masked[i] || is_masked[mods.graph.number(operand)];
+      if (!values[i].defined() || (is_masked[i] && !masks)) values[i] = compute(node);
+      if (masks) values[i] = where(sees, values[i], 0);
+    }
+    return of(output);
+  };
+  if (mods.sees.defined()) {
+    const Tensor others = std::exchange(sees, Tensor()), own = run(mods.sees);
+    sees = others.defined() ? others & own : own;
   }
-  PairValues result;
-  if (mods.score.defined()) result.scores = expand(of(mods.score), type_of(scores).shape);
-  if (mods.sees.defined()) result.sees = of(mods.sees);
-  return result;
+  return {mods.score.defined() ? expand(run(mods.score), type_of(scores).shape) : scores, sees};
 }
 
 }  // namespace weft

@@ -24,11 +24,13 @@ struct RecordedMods {
 RecordedMods record_mods(const detail::PairFunction& score, const detail::PairFunction& mask, const PairSizes& sizes,
                          Loc loc);
 
-// For all scores [..., H, L, S]: the new ones, and a bool that broadcasts to them; undefined where there is no
-// function.
+// For all scores [..., H, L, S]: the new ones, and which of them are seen, a bool that broadcasts to them; undefined:
+// all are. `sees`, if defined: those that are not hidden otherwise. New scores of hidden pairs are of no meaning, and
+// nothing gets a gradient from them: the score_mod has zeros there for scores and for what it captures, as its
+// derivative may be infinite.
 struct PairValues {
   Tensor scores, sees;
 };
-PairValues apply_mods(InternedText mods, const Tensor& scores, std::span<const Tensor> captured);
+PairValues apply_mods(InternedText mods, const Tensor& scores, std::span<const Tensor> captured, Tensor sees);
 
 }  // namespace weft

@@ -254,6 +254,36 @@ TEST_CASE("a query that sees nothing gets zeros, and gives no gradient; a place 
               weighed(scores_of(inputs[0], inputs[1]).value + nearest(distance) + nearest(arange(6) - 6), inputs[2]));
 }
 
+TEST_CASE("hidden pairs, at which a score_mod is not finite, give no gradient to scores and to what it captures") {
+  Tensors inputs = qkv({2, 3, 5, 4}, {2, 3, 5, 4});
+  inputs.push_back(noise({}, 4)), inputs.push_back(noise({3}, 5));
+  struct Own {
+    bool is_causal;
+    Tensor operator()(const Tensors& x) const {
+      const Tensor w = x[3], table = x[4];
+      return nn::scaled_dot_product_attention(
+          x[0], x[1], x[2],
+          {.is_causal = is_causal,
+           .score_mod =
+               [&](auto s, auto, auto h, auto q, auto k) {
+                 const Tensor distance = log(q - k + 1);
+                 return s * sqrt(q - k) - w * distance + table[h] * distance;
+               },
+           .mask_mod = is_causal ? nn::sliding_window(3) : nn::causal() & nn::sliding_window(3)});
+    }
+  };
+  const auto composed = [](const Tensors& x) {
+    const Scores s = scores_of(x[0], x[1]);
+    const Tensor sees = (s.q >= s.k) & (s.q - s.k < 3), distance = where(sees, s.q - s.k, 0);
+    const Tensor root = where(distance == 0, 0, sqrt(where(distance == 0, 1, distance)));
+    return weighed(hidden(sees, s.value * root + (reshape(x[4], {3, 1, 1}) - x[3]) * log(distance + 1)), x[2]);
+  };
+  check_same(inputs, Own{false}, composed);
+  check_eager(inputs, Own{true}, composed);
+  const auto along = [&](const auto& f) { return jvp(f, inputs, inputs).tangent; };
+  check_close(along(Own{true}), along(composed), 1e-10);
+}
+
 TEST_CASE("attention with mods inside vmap, its second derivative, and along a tangent") {
   const Tensor q = noise({3, 2, 5, 4}, 1), k = noise({3, 2, 5, 4}, 2), v = noise({3, 2, 5, 4}, 3),
                bias = noise({3, 2, 9}, 4);
