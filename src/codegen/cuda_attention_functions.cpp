@@ -120,6 +120,12 @@ class Writer {
         if (type_of(operand).dtype == node.type.dtype) return from;
         return std::string("convert<") + memory_type(node.type.dtype) + ">(" + from + ")";
       }
+      case Op::bitcast: {
+        const Tensor operand = node.input(0);
+        return std::string("cast_bits<") + memory_type(node.type.dtype) + ", " + memory_type(type_of(operand).dtype) +
+               ">(" + v(graph_.number(operand)) + ")";
+      }
+      case Op::stop_gradient: return v(graph_.number(node.input(0)));
       case Op::gather: {
         const auto slot = static_cast<std::size_t>(node.input(0).node()->attributes<Parameter>().slot);
         return "load(" + captured(slot) + " + " + v(graph_.number(node.input(1))) + ".value)";
@@ -145,6 +151,7 @@ class Writer {
       has_slope_[i] = true;
       return "1.0f";
     }
+    if (node.op == Op::stop_gradient || node.op == Op::bitcast) return "";
     std::string sum;
     for (std::size_t j = 0; j < node.operand_count; ++j) {
       const std::size_t operand = graph_.number(node.input(j));

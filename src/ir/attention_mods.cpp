@@ -37,7 +37,7 @@ void write_words(std::string& text, const Tensor& value) {
     text += slot < pair_inputs ? names[slot] : "captured" + std::to_string(slot - pair_inputs);
     return;
   }
-  if (node.op == Op::cast) return write_words(text, node.input(0));
+  if (node.op == Op::cast || node.op == Op::stop_gradient) return write_words(text, node.input(0));
   if (node.op == Op::constant) {
     text += node.attributes().to_text(node.type.dtype);
     return;

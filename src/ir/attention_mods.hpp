@@ -1,8 +1,9 @@
 // The score_mod and mask_mod of an attention call, as its attributes have them: the text of a graph over numbers. In:
 // AttentionCall::mods. Out: that graph. Its inputs are tensors of no axes, the score of a pair and the i32 places of
 // the pair, then what is captured: numbers, or vectors that are read by gather alone. All other nodes are pointwise
-// primitives, casts and constants of no axes. Its outputs: the new score, the bool that says whether the query sees the
-// key, or both. Sizes of vectors and devices are not in it: they are those of the call's operands.
+// primitives, casts, bitcasts, stop_gradient and constants of no axes. Its outputs: the new score, the bool that says
+// whether the query sees the key, or both. Sizes of vectors and devices are not in it: they are those of the call's
+// operands.
 #pragma once
 #include "ir/callee.hpp"
 

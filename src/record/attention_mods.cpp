@@ -78,12 +78,16 @@ class NumbersOnly {
   }
 
  private:
-  // A value of the body: computed outside, or a number, or a row of a vector that is still to be read at a place.
+  // An axis of a part of a table, whose elements lie `stride` apart.
+  struct Axis {
+    Dim size, stride;
+  };
+  // A value of the body: computed outside, or a number, or a part of a table that is still to be read at a place.
   struct Value {
     Tensor outer;
     Tensor number;
-    Tensor vector, at;  // the row begins at at * (elements of `row`)
-    Shape row;
+    Tensor vector, at;  // the table's elements in order, and where the part begins; no `at`: at the first
+    std::vector<Axis> part;
   };
 
   const Value& of(const Tensor& value) const { return values_[body_.number(value)]; }
@@ -97,49 +101,87 @@ class NumbersOnly {
 
   void of_pair(const Node& node, Value& value) {
     if (node.op == Op::gather) return read(node, value);
+    if (node.op == Op::slice || node.op == Op::reshape) return take_part(node, value);
     if (info(node.op).kind == OpKind::pointwise && !node.definition) {
       std::vector<Tensor> operands;
       for (const Tensor& operand : node.inputs()) operands.push_back(number(operand));
       value.number = build_.make(node.op, operands, node.attributes(), {});
-    } else if (node.op == Op::cast) {
+    } else if (node.op == Op::cast || node.op == Op::bitcast) {
       value.number = build_.make(node.op, {number(node.input(0))}, {}, {node.type.dtype, node.type.weak, {}, {}});
+    } else if (node.op == Op::stop_gradient) {
+      value.number = build_.make(node.op, {number(node.input(0))}, {}, {});
     } else {
       refuse(node);
     }
   }
 
-  // table[index], of a table of one axis or of more.
+  // table[index], of a table of one axis or of more, or of a part of one.
   void read(const Node& node, Value& value) {
     const Value& table = of(node.input(0));
     const Shape& shape = type_of(node.input(0)).shape;
     if (!node.type.shape.same(without_first(shape))) refuse(node);
     if (of(node.input(1)).outer.defined() && !table.outer.defined() && type_of(node.input(1)).shape.rank() > 0)
       refuse(node);
-    Tensor at = index(node.input(1), shape[0]);
-    value.row = without_first(shape);
-    if (table.outer.defined()) {
-      value.vector = captured(reshape_to(table.outer, Shape::of(shape.element_count()), loc_));
-    } else {
-      value.vector = table.vector;
-      at = build_.add(build_.mul(table.at, size(shape[0])), at);
+    const Tensor place = index(node, shape[0]);
+    value = table.outer.defined() ? whole(table.outer) : table;
+    move(value, value.part[0].stride.same(Dim(1)) ? place : build_.mul(place, size(value.part[0].stride)));
+    value.part.erase(value.part.begin());
+    finish(value);
+  }
+  Value whole(const Tensor& table) {
+    const Shape& shape = type_of(table).shape;
+    Value value;
+    value.vector = captured(reshape_to(table, Shape::of(shape.element_count()), loc_));
+    Dim stride = 1;
+    for (int axis = shape.rank(); axis-- > 0; stride = stride * shape[axis])
+      value.part.insert(value.part.begin(), {shape[axis], stride});
+    return value;
+  }
+  void move(Value& value, const Tensor& by) { value.at = value.at.defined() ? build_.add(value.at, by) : by; }
+  void finish(Value& value) {
+    if (value.part.empty()) value.number = build_.make(Op::gather, {value.vector, value.at});
+  }
+  // A slice of a part, or the part with other axes of one element.
+  void take_part(const Node& node, Value& value) {
+    value = of(node.input(0));
+    if (!value.vector.defined() || value.part.empty()) refuse(node);
+    if (node.op == Op::slice) {
+      const auto& slice = node.attributes<Slice>();
+      Axis& axis = value.part[slice.axis];
+      if (!slice.start.same(Dim(0))) move(value, size(slice.start * axis.stride));
+      axis = {node.type.shape[slice.axis], axis.stride * Dim(slice.step)};
+      return;
     }
-    value.at = at;
-    if (value.row.rank() == 0) value.number = build_.make(Op::gather, {value.vector, at});
+    const auto is_one = [](const Axis& axis) { return axis.size.same(Dim(1)); };
+    std::erase_if(value.part, is_one);
+    for (int axis = 0; axis < node.type.shape.rank(); ++axis) {
+      const auto i = static_cast<std::size_t>(axis);
+      if (node.type.shape[axis].same(Dim(1)))
+        value.part.insert(value.part.begin() + axis, {1, 0});
+      else if (i >= value.part.size() || !value.part[i].size.same(node.type.shape[axis]))
+        refuse(node);
+    }
+    if (value.part.size() != static_cast<std::size_t>(node.type.shape.rank())) refuse(node);
+    finish(value);
   }
 
   // In range. A place of the pair is known to be, and nothing counts it from the end.
-  Tensor index(const Tensor& given, Dim size_of_axis) {
+  Tensor index(const Node& read, Dim size_of_axis) {
+    const Tensor given = read.input(1);
     const Tensor plain = without_from_end(given);
     const Tensor at = number(plain);
     if (const std::optional<PairInput> place = place_of(at)) {
       const Dim extent = sizes_.of(*place);
       if (extent > size_of_axis) {
         constexpr const char* names[] = {"score", "batch", "head", "query", "key"};
-        fail(attention, loc_, "a mod reads a tensor of ", dims::to_string(size_of_axis), " elements at each ",
-             names[static_cast<std::size_t>(*place)], ", of which there are ", dims::to_string(extent));
+        fail(attention, place_of_node(read), "a mod reads a tensor of ", dims::to_string(size_of_axis),
+             " elements at each ", names[static_cast<std::size_t>(*place)], ", of which there are ",
+             dims::to_string(extent));
       }
       return at;
     }
+    if (size_of_axis == Dim(0))
+      fail(attention, place_of_node(read), "a mod reads an element of a tensor that has none");
     const Tensor zero = build_.constant(Constant::integer(0), {DType::i64, false, {}, {}});
     const Tensor last = size(size_of_axis - Dim(1));
     return build_.make(Op::minimum, {build_.make(Op::maximum, {number(given), zero}), last});
@@ -197,8 +239,9 @@ class NumbersOnly {
     for (int axis = 1; axis < shape.rank(); ++axis) rest.push_back(shape[axis]);
     return rest;
   }
+  Loc place_of_node(const Node& node) const { return node.loc.file ? node.loc : loc_; }
   [[noreturn]] void refuse(const Node& node) const {
-    fail(attention, node.loc.file ? node.loc : loc_, info(node.op).name,
+    fail(attention, place_of_node(node), info(node.op).name,
          " has no meaning for the numbers that a score_mod or mask_mod gets: it may use functions that work element "
          "by element, and read elements of what it captures, as in bias[h][q - k + n]");
   }

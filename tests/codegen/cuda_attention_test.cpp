@@ -4,6 +4,8 @@
 #include <doctest/doctest.h>
 
 #include "codegen/cuda.hpp"
+#include "codegen/cuda_attention_functions.hpp"
+#include "record/attention_mods.hpp"
 #include "runtime/cuda/code.hpp"
 #include "tests/codegen/cuda_support.hpp"
 
@@ -56,6 +58,49 @@ TEST_CASE("attention on tensor cores compiles for sm_80 and by warpgroups for sm
       call.on_hopper = true;
       check_compiles(call, "sm_90a");
     }
+}
+
+TEST_CASE("functions of scores by all functions that work element by element compile, with their derivatives") {
+  const nn::ScoreMod by[] = {
+#define WEFT_ONE(f) [](auto s, auto, auto, auto, auto) { return f(s); },
+#define WEFT_TWO(f) [](auto s, auto, auto, auto q, auto) { return f(s, cast(q, DType::f32)); },
+      // clang-format off
+      WEFT_ONE(abs) WEFT_ONE(exp) WEFT_ONE(log) WEFT_ONE(sqrt) WEFT_ONE(rsqrt) WEFT_ONE(tanh) WEFT_ONE(sigmoid)
+      WEFT_ONE(relu) WEFT_ONE(gelu) WEFT_ONE(silu) WEFT_ONE(hardsigmoid) WEFT_ONE(hardswish) WEFT_ONE(relu6)
+      WEFT_ONE(mish) WEFT_ONE(log_sigmoid) WEFT_ONE(softsign) WEFT_ONE(stop_gradient) WEFT_ONE(erf) WEFT_ONE(sin)
+      WEFT_ONE(atan) WEFT_ONE(floor) WEFT_ONE(square) WEFT_ONE(frac) WEFT_ONE(log1p) WEFT_ONE(sinh) WEFT_ONE(selu)
+      WEFT_TWO(hypot) WEFT_TWO(copysign) WEFT_TWO(maximum) WEFT_TWO(fmin) WEFT_TWO(logaddexp)
+      WEFT_TWO(xlogy) WEFT_TWO(remainder) WEFT_TWO(pow)
+  // clang-format on
+#undef WEFT_ONE
+#undef WEFT_TWO
+                              [](auto s, auto, auto, auto, auto){return clamp(s, -1, 1);
+}
+, [](auto s, auto, auto, auto q, auto k) { return clamp(s, -1.0 * q, k); },
+    [](auto s, auto, auto, auto q, auto k) { return s + stop_gradient(s) * log(q - k + 1); }
+}
+;
+std::vector<std::string> texts;
+for (const nn::ScoreMod& mod : by) {
+  const RecordedMods mods = record_mods(mod.function(), {}, {DType::f32, {}, 1, 2, 4, 4}, {});
+  const auto functions = codegen::cuda_attention_functions(attention_mods(mods.text), false, true);
+  const std::string name = "mod" + std::to_string(texts.size());
+  CAPTURE(texts.size());
+  REQUIRE(functions);
+  texts.push_back("namespace " + name + " {\n" + functions->text + "}\nextern \"C\" __global__ void " + name +
+                  "_kernel(float* score, " + name +
+                  "::Captured captured, AttentionArguments) {\n  score[0] = weft_score(score[0], 0, 0, 1, 2, "
+                  "captured) + weft_score_gradient(score[0], 0, 0, 1, 2, captured);\n}\n");
+}
+// What has no gradient has none here.
+CHECK(texts[16].find("return 0.0f") != std::string::npos);
+if (const std::string lacking = nvrtc(); !lacking.empty()) {
+  MESSAGE("left out: ", lacking);
+  return;
+}
+for (const std::string& cubin :
+     runtime::cuda::compile_units(codegen::cuda_units(texts, texts.size()), "sm_80", runtime::cuda::Effort::check))
+  CHECK(!cubin.empty());
 }
 
 TEST_CASE("attention's kernels say their tiles, and calls that differ have other names") {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "tests/loops/support.hpp"
+#include "tests/message_of.hpp"
 #include "tests/record/refused.hpp"
 
 using namespace weft;
@@ -284,6 +285,54 @@ TEST_CASE("hidden pairs, at which a score_mod is not finite, give no gradient to
   check_close(along(Own{true}), along(composed), 1e-10);
 }
 
+namespace {
+
+Tensor by_several_functions(const Tensor& s, const Tensor& q, const Tensor& k) {
+  return clamp(s, -0.5, 0.25 * k) + hypot(s, 0.5 * q) + copysign(s, q - k - 0.5) + hardsigmoid(4 * s) +
+         stop_gradient(s) * s;
+}
+
+}  // namespace
+
+TEST_CASE("a score_mod by clamp, hypot, copysign, hardsigmoid and stop_gradient; parts of rows of a table") {
+  Tensors inputs = qkv({2, 5, 4}, {2, 5, 4});
+  inputs.push_back(noise({5, 3, 2}, 4));
+  check_same(
+      inputs,
+      [](const Tensors& x) {
+        return nn::scaled_dot_product_attention(
+            x[0], x[1], x[2],
+            {.score_mod = [&](auto s, auto, auto, auto q, auto k) { return by_several_functions(s, q, k); }});
+      },
+      [](const Tensors& x) {
+        const Scores s = scores_of(x[0], x[1]);
+        return weighed(by_several_functions(s.value, s.q, s.k), x[2]);
+      });
+  check_same(
+      inputs,
+      [](const Tensors& x) {
+        const Tensor b = x[3];
+        return nn::scaled_dot_product_attention(
+            x[0], x[1], x[2], {.score_mod = [&](auto s, auto, auto, auto q, auto k) {
+              return s + b[q][0][1] + select(select(b[q], 1, -1), 0, 2) + select(b[k], 0, 1)[q % 2] * 3 +
+                     slice(b[q], 0, 2, slice_end)[0][k % 2] * slice(b[k], 0, slice_end, slice_end, -1)[q % 3][0] +
+                     unsqueeze(b[q], 1)[1][0][0];
+            }});
+      },
+      [](const Tensors& x) {
+        const Scores s = scores_of(x[0], x[1]);
+        const Tensor b = x[3], row = flatten(s.q * 2);
+        const auto at = [&](const Tensor& i, const Tensor& j, const Tensor& k) {
+          const Tensor place = i * 6 + j * 2 + k + 0 * (s.q + s.k);
+          return reshape(index_select(flatten(b), 0, flatten(place)), place.shape());
+        };
+        const Tensor zero = zeros({}, {DType::i64}), one = zero + 1, two = zero + 2;
+        return weighed(s.value + at(s.q, zero, one) + at(s.q, two, one) + at(s.k, one, s.q % 2) * 3 +
+                           at(s.q, two, s.k % 2) * at(s.k, 2 - s.q % 3, zero) + at(s.q, one, zero),
+                       x[2]);
+      });
+}
+
 TEST_CASE("attention with mods inside vmap, its second derivative, and along a tangent") {
   const Tensor q = noise({3, 2, 5, 4}, 1), k = noise({3, 2, 5, 4}, 2), v = noise({3, 2, 5, 4}, 3),
                bias = noise({3, 2, 9}, 4);
@@ -363,10 +412,21 @@ TEST_CASE("a call says what its mods are, and functions that say the same are on
                        x[0], x[1], x[2],
                        {.score_mod = [](auto score, auto, auto, auto, auto) { return 30 * tanh(score / 30); }});
   });
-  cap(inputs);
-  const std::string graph = explain(cap, inputs).graph;
-  CAPTURE(graph);
-  CHECK(graph.find("mods") != std::string::npos);
+  const auto two_caps = compile([](const Tensors& x) {
+    const Tensor first = nn::scaled_dot_product_attention(x[0], x[1], x[2], {.score_mod = nn::soft_cap(30)});
+    return first + nn::scaled_dot_product_attention(x[0], x[1], x[2], {.score_mod = nn::soft_cap(20)});
+  });
+  const auto caps = [&](const auto& f) {
+    f(inputs);
+    const Explanation said = explain(f, inputs);
+    CHECK(said.graph.find("mods \"") != std::string::npos);
+    CAPTURE(said.optimized);
+    int count = 0;
+    for (std::size_t at = 0; (at = said.optimized.find("= tanh(", at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  CHECK(caps(cap) == 1);
+  CHECK(caps(two_caps) == 2);
 }
 
 namespace {
@@ -393,6 +453,25 @@ TEST_CASE("mods that give no number are refused in a sentence") {
   refused([&] { attend(x, short_one); }, "a mod reads a tensor of 4 elements at each query, of which there are 6");
   const ScoreMod branch = [&](auto s, auto, auto, auto q, auto k) { return q > k ? s : s * 2; };
   refused([&] { attend(x, branch); }, "scaled_dot_product_attention");
+  const auto reads_empty = [](const Tensors& at) {
+    return nn::scaled_dot_product_attention(
+        at[0], at[1], at[2], {.score_mod = [&](auto s, auto, auto, auto q, auto k) { return s + at[3][q - k]; }});
+  };
+  const auto reads_no_columns = [](const Tensors& at) {
+    return nn::scaled_dot_product_attention(
+        at[0], at[1], at[2], {.score_mod = [&](auto s, auto, auto, auto q, auto k) { return s + at[3][q][k % 2]; }});
+  };
+  const auto same_error = [&](const auto& f, Sizes sizes) {
+    const Tensors all = {x[0], x[1], x[2], zeros(sizes, {DType::f64})};
+    const std::string eager = weft::test::message_of([&] { f(all); });
+    CHECK(eager.find("a mod reads an element of a tensor that has none, at ") != std::string::npos);
+    CHECK(eager.find("attention_mods_test.cpp") != std::string::npos);
+    CHECK(weft::test::message_of([&] { compile(f)(all); }) == eager);
+  };
+  same_error(reads_empty, {0});
+  same_error(reads_no_columns, {6, 0});
+  const ScoreMod turned = [&](auto s, auto, auto, auto q, auto) { return s + transpose(noise({6, 2, 2}, 1)[q])[0][0]; };
+  refused([&] { attend(x, turned); }, "read elements of what it captures, as in bias[h][q - k + n]");
   const ScoreMod cap = nn::soft_cap(1);
   const Tensor mask = noise({6, 6}, 1);
   const auto with_mask = [&](Loc loc = Loc::current()) {
