@@ -147,7 +147,8 @@ void VmapRecorder::end(const Leaves& results) {
            " for the examples is not one of its ", rank);
     leaf.tensor() = with_axis_moved(batcher.all(found[i]), 0, axis);
   }
-  refuse_held(*graph, "vmap", s.here, "there is one of it and no value of one example: return the tensor instead");
+  refuse_held(*graph, "vmap", s.here,
+              "return the tensor instead, or, where it is the same for all examples, compute it before vmap");
 }
 
 void refuse_no_model(Loc loc) { fail("stack_module_state", loc, "there is no model"); }

@@ -8,6 +8,7 @@
 #include "base/number_checks.hpp"
 #include "nn/normalization.hpp"
 #include "record/composite.hpp"
+#include "record/loops.hpp"
 #include "record/moments.hpp"
 
 namespace weft::nn {
@@ -171,12 +172,27 @@ void follow(Tensor& running, const Tensor& of_batch, At momentum) {
     running = cast(before * (1 - momentum.number) + now * momentum.number, dtype);
 }
 
+}  // namespace
+
+void refuse_shared_statistics(const char* name, const Tensor& running, Loc loc) {
+  const std::uint32_t own = running.node()->trace;
+  const std::vector<Trace*>& traces = recorder().traces;
+  for (auto each = traces.rbegin(); each != traces.rend() && (*each)->id != own; ++each)
+    if (is_example_body((*each)->id))
+      fail(name, loc, "its running statistics (", to_string(type_of(running)),
+           ") are one for all examples of vmap, and training changes them: call eval(model), or give each example a "
+           "model of its own, by stack_module_state");
+}
+
+namespace {
+
 // Statistics of x over the axes; `running` follows them where it is defined.
 Tensor by_own_statistics(const Channels& x, AxisSet axes, const Tensor& weight, const Tensor& bias, double eps,
                          RunningStatistics running, At momentum) {
   const Tensor scale = x.of_channel("weight", weight), shift = x.of_channel("bias", bias);
   const std::vector<int> list = list_of(axes, x.rank);
   if (!running.mean.defined()) return normalized(x.name, axes, eps, Center::yes, x.value, scale, shift, x.loc);
+  refuse_shared_statistics(x.name, running.mean, x.loc);
   if (!momentum.tensor) check_numbers(x.name, Bounds::share, {{"momentum", momentum.number}}, x.loc);
   (void)x.of_channel("running mean", running.mean), (void)x.of_channel("running variance", running.variance);
   std::vector<Tensor> operands = with_weights(x.value, scale, shift, x.loc);

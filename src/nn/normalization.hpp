@@ -8,6 +8,9 @@ namespace weft::nn {
 struct RunningStatistics {
   Tensor &mean, &variance;
 };
+// Throws where statistics that begin outside of vmap would change inside of it: they are one for all examples. Nothing
+// is written before it.
+void refuse_shared_statistics(const char* name, const Tensor& running, Loc loc);
 // Over all axes but that of the channels, axis 1. In training by x's own statistics, which the running ones follow.
 Tensor normalize_batch(const At& input, RunningStatistics running, const Tensor& weight, const Tensor& bias,
                        bool training, At momentum, double eps, Loc loc);

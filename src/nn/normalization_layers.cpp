@@ -56,8 +56,9 @@ void check_channels(const char* name, const Norm& norm, const Tensor& x, int cha
 }
 // Counts a batch of training. Where the running statistics are averages: the part of this batch in them.
 template <class Norm>
-Tensor count_batch(Norm& norm) {
+Tensor count_batch(const char* name, Norm& norm, Loc loc) {
   if (!norm.training || !norm.running_mean.tensor().defined()) return {};
+  refuse_shared_statistics(name, norm.running_mean.tensor(), loc);
   norm.num_batches_tracked += 1;
   return norm.momentum < 0 ? reciprocal(cast(norm.num_batches_tracked, DType::f64)) : Tensor();
 }
@@ -74,7 +75,7 @@ Tensor run_batch(Norm& norm, const At& x, int spatial, RunningStatistics running
   check_channels("BatchNorm", norm, value, 1, spatial, rank == spatial + 2 || (spatial == 1 && rank == 2), loc);
   const bool own = norm.training || !running.mean.defined();
   Tensor momentum;
-  if constexpr (!std::is_const_v<Norm>) momentum = count_batch(norm);
+  if constexpr (!std::is_const_v<Norm>) momentum = count_batch("BatchNorm", norm, loc);
   return normalize_batch(At(value, loc), running, norm.weight, norm.bias, own,
                          momentum.defined() ? At(momentum, loc) : At(norm.momentum, loc), norm.eps, loc);
 }
@@ -86,7 +87,7 @@ Tensor run_instances(Norm& norm, const At& x, int spatial, RunningStatistics run
   check_channels("InstanceNorm", norm, value, single ? 0 : 1, spatial, single || rank == spatial + 2, loc);
   if (single) value = unsqueeze(value, 0);
   Tensor momentum;
-  if constexpr (!std::is_const_v<Norm>) momentum = count_batch(norm);
+  if constexpr (!std::is_const_v<Norm>) momentum = count_batch("InstanceNorm", norm, loc);
   const Tensor result =
       normalize_instances(At(value, loc), running, norm.weight, norm.bias, norm.training || !running.mean.defined(),
                           momentum.defined() ? At(momentum, loc) : At(norm.momentum, loc), norm.eps, loc);

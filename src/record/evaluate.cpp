@@ -97,8 +97,8 @@ std::optional<std::vector<Node*>> collect(std::span<const Tensor> roots, const E
     covered = covered && lock.covers(*node);
     if (is_example_body(node->trace))
       fail(operation, loc, "the value of a tensor (", made_at(*node),
-           ") of one example is not known inside vmap, and examples would decide in different ways: choose with "
-           "where(condition, a, b), or return the tensor and read it after vmap");
+           ") of one example is not known inside vmap, where it is computed from an example, from random numbers or by "
+           "the host: choose with where(condition, a, b), or return the tensor and read it after vmap");
     if (is_unknown(*node))
       fail(operation, loc, "the value of a tensor (", made_at(*node),
            ") is not known: it was specified by tensor_spec, or is a result of a function that precompile does not "

@@ -113,24 +113,65 @@ TEST_CASE("a decision on what is the same for all examples is one, and on what d
           })(x);
         }).find("not known inside vmap") != std::string::npos);
   CHECK(calls == 0);
+  // What all examples draw alike is not known either.
+  CHECK(refused([&] {
+          vmap([&](const Tensor& row) { return sum(uniform({2})) > 1 ? row : -row; },
+               {.randomness = Randomness::same})(x);
+        }).find("not known inside vmap, where it is computed from an example, from random numbers or by the host") !=
+        std::string::npos);
 }
 
 TEST_CASE("what the function leaves in something that it captures is refused at the call, and named") {
   const Tensor x = noise({4, 6, 2}, 1, DType::f32);
-  nn::BatchNorm1d layer(2);
-  const std::string message = refused([&] { vmap([&](const Tensor& a) { return layer(a); })(x); });
-  CAPTURE(message);
-  CHECK(message.starts_with("[vmap] the function leaves a tensor (f32["));
-  CHECK(message.find("in something that it captures, as a layer keeps its statistics: ") != std::string::npos);
-  CHECK(message.find("return the tensor instead, at vmap_test.cpp:") != std::string::npos);
   Tensor kept;
-  CHECK(refused([&] {
-          vmap([&](const Tensor& a) { return kept = a * 2; })(x);
-        }).starts_with("[vmap] the function leaves a tensor (f32[6,2], made at vmap_test.cpp:"));
+  const std::string message = refused([&] { vmap([&](const Tensor& a) { return kept = a * 2; })(x); });
+  CAPTURE(message);
+  CHECK(message.starts_with("[vmap] the function leaves a tensor (f32[6,2], made at vmap_test.cpp:"));
+  CHECK(message.find("in something that it captures, as a layer keeps its statistics: ") != std::string::npos);
+  CHECK(message.find("the same for all examples, compute it before vmap, at vmap_test.cpp:") != std::string::npos);
   kept = Tensor();
   nn::BatchNorm1d read(2);
   read.training = false;
   check_same(vmap([&](const Tensor& a) { return read(a); })(x), reshape(read(reshape(x, {24, 2})), {4, 6, 2}), 1e-6);
+}
+
+TEST_CASE("a layer that keeps statistics of all examples is refused in training, and is as before") {
+  const Tensor x = noise({4, 6, 2}, 1, DType::f32);
+  nn::BatchNorm1d layer(2), averages(2, {.momentum = -1});
+  Tensor running_mean = zeros({2}), running_var = ones({2});
+  const auto refuses = [&](const auto& f, const char* name) {
+    const std::string message = refused([&] { vmap(f)(x); });
+    CAPTURE(message);
+    CHECK(message.starts_with(name));
+    CHECK(message.find("its running statistics (f32[2]) are one for all examples of vmap") != std::string::npos);
+    CHECK(message.find("by stack_module_state, at vmap_test.cpp:") != std::string::npos);
+  };
+  refuses([&](const Tensor& a) { return layer(a); }, "[BatchNorm]");
+  refuses([&](const Tensor& a) { return averages(a); }, "[BatchNorm]");
+  refuses([&](const Tensor& a) { return nn::batch_norm(a, running_mean, running_var, {}, {}, true); }, "[batch_norm]");
+  refuses(
+      [&](const Tensor& a) {
+        return scan([&](const Tensor& s, const Tensor& row) { return std::pair(s + layer(row), row); }, a,
+                    stack({a, a}))
+            .first;
+      },
+      "[BatchNorm]");
+  for (nn::BatchNorm1d* each : {&layer, &averages}) {
+    check_same(each->running_mean, zeros({2}));
+    check_same(each->running_var, ones({2}));
+    CHECK(each->num_batches_tracked->item() == 0);
+    check_same((*each)(reshape(x, {24, 2})), nn::BatchNorm1d(2)(reshape(x, {24, 2})));
+  }
+  check_same(running_mean, zeros({2}));
+  // One for each example, and one that is made inside.
+  const nn::BatchNorm1d own = vmap([](nn::BatchNorm1d m, const Tensor& a) { return m(a), m; })(
+      stack_module_state(std::vector<nn::BatchNorm1d>(4, nn::BatchNorm1d(2))), x);
+  check_same(own.running_mean, 0.1 * mean(x, 1), 1e-6);
+  check_same(vmap([](const Tensor& a) {
+               nn::BatchNorm1d inside(2);
+               return inside(a), inside.running_mean.tensor();
+             })(x),
+             own.running_mean, 1e-6);
 }
 
 TEST_CASE("structs, numbers, and results in which examples do not differ") {
