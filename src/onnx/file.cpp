@@ -50,6 +50,14 @@ constexpr ElementRow element_rows[] = {
 };
 constexpr int element_count = static_cast<int>(std::size(element_rows));
 
+std::string domain_of(const std::string& name) { return name == "ai.onnx" ? "" : name; }
+template <class Proto>
+std::map<std::string, std::int64_t> operator_sets_of(const Proto& from) {
+  std::map<std::string, std::int64_t> sets;
+  for (const auto& set : from.opset_import()) sets[domain_of(set.domain())] = set.version();
+  return sets;
+}
+
 // What reading one file shares.
 struct Reader {
   std::string file, folder;
@@ -158,6 +166,7 @@ struct Reader {
   AttributeData read(schema::AttributeProto& from) {
     AttributeData to;
     to.name = from.name();
+    to.reference = from.ref_attr_name();
     using Kind = AttributeData::Kind;
     switch (from.type()) {
       case schema::AttributeProto::FLOAT: to.kind = Kind::number, to.number = static_cast<double>(from.f()); break;
@@ -200,20 +209,37 @@ struct Reader {
     return to;
   }
 
+  NodeData read(schema::NodeProto& from) {
+    NodeData to;
+    to.name = from.name();
+    to.operation = from.op_type();
+    to.domain = domain_of(from.domain());
+    to.overload = from.overload();
+    to.inputs.assign(from.input().begin(), from.input().end());
+    to.outputs.assign(from.output().begin(), from.output().end());
+    for (auto& attribute : *from.mutable_attribute()) to.attributes.push_back(read(attribute));
+    return to;
+  }
+
+  FunctionData read(schema::FunctionProto& from) {
+    FunctionData to;
+    to.name = from.name();
+    to.domain = domain_of(from.domain());
+    to.overload = from.overload();
+    to.inputs.assign(from.input().begin(), from.input().end());
+    to.outputs.assign(from.output().begin(), from.output().end());
+    to.attributes.assign(from.attribute().begin(), from.attribute().end());
+    to.operator_sets = operator_sets_of(from);
+    for (auto& each : *from.mutable_attribute_proto()) to.defaults.push_back(read(each));
+    for (auto& node : *from.mutable_node()) to.nodes.push_back(read(node));
+    return to;
+  }
+
   GraphData read(schema::GraphProto& from) {
     if (++depth > 64) refuse("graphs are nested more than 64 deep");
     GraphData to;
     to.name = from.name();
-    for (auto& node : *from.mutable_node()) {
-      NodeData made;
-      made.name = node.name();
-      made.operation = node.op_type();
-      made.domain = node.domain() == "ai.onnx" ? "" : node.domain();
-      made.inputs.assign(node.input().begin(), node.input().end());
-      made.outputs.assign(node.output().begin(), node.output().end());
-      for (auto& attribute : *node.mutable_attribute()) made.attributes.push_back(read(attribute));
-      to.nodes.push_back(std::move(made));
-    }
+    for (auto& node : *from.mutable_node()) to.nodes.push_back(read(node));
     if (from.sparse_initializer_size() > 0)
       refuse("a sparse tensor is not read: ", from.sparse_initializer(0).values().name());
     for (auto& tensor : *from.mutable_initializer()) to.initializers.push_back(read(tensor));
@@ -243,6 +269,7 @@ void write(const GraphData& from, schema::GraphProto& to);
 void write(const AttributeData& from, schema::AttributeProto& to) {
   using Kind = AttributeData::Kind;
   to.set_name(from.name);
+  if (!from.reference.empty()) to.set_ref_attr_name(from.reference);
   switch (from.kind) {
     case Kind::number: to.set_type(schema::AttributeProto::FLOAT), to.set_f(static_cast<float>(from.number)); break;
     case Kind::integer: to.set_type(schema::AttributeProto::INT), to.set_i(from.integer); break;
@@ -279,20 +306,40 @@ void write(const ValueData& from, schema::ValueInfoProto& to) {
       size.set_dim_param(axis.name);
   }
 }
+void write(const NodeData& from, schema::NodeProto& to) {
+  if (!from.name.empty()) to.set_name(from.name);
+  to.set_op_type(from.operation);
+  if (!from.domain.empty()) to.set_domain(from.domain);
+  if (!from.overload.empty()) to.set_overload(from.overload);
+  for (const std::string& name : from.inputs) to.add_input(name);
+  for (const std::string& name : from.outputs) to.add_output(name);
+  for (const AttributeData& attribute : from.attributes) write(attribute, *to.add_attribute());
+}
 void write(const GraphData& from, schema::GraphProto& to) {
   to.set_name(from.name);
-  for (const NodeData& node : from.nodes) {
-    auto& made = *to.add_node();
-    if (!node.name.empty()) made.set_name(node.name);
-    made.set_op_type(node.operation);
-    if (!node.domain.empty()) made.set_domain(node.domain);
-    for (const std::string& name : node.inputs) made.add_input(name);
-    for (const std::string& name : node.outputs) made.add_output(name);
-    for (const AttributeData& attribute : node.attributes) write(attribute, *made.add_attribute());
-  }
+  for (const NodeData& node : from.nodes) write(node, *to.add_node());
   for (const TensorData& tensor : from.initializers) write(tensor, *to.add_initializer());
   for (const ValueData& value : from.inputs) write(value, *to.add_input());
   for (const ValueData& value : from.outputs) write(value, *to.add_output());
+}
+template <class Proto>
+void write(const std::map<std::string, std::int64_t>& operator_sets, Proto& to) {
+  for (const auto& [domain, version] : operator_sets) {
+    auto& set = *to.add_opset_import();
+    set.set_domain(domain);
+    set.set_version(version);
+  }
+}
+void write(const FunctionData& from, schema::FunctionProto& to) {
+  to.set_name(from.name);
+  to.set_domain(from.domain);
+  if (!from.overload.empty()) to.set_overload(from.overload);
+  for (const std::string& name : from.inputs) to.add_input(name);
+  for (const std::string& name : from.outputs) to.add_output(name);
+  for (const std::string& name : from.attributes) to.add_attribute(name);
+  for (const NodeData& node : from.nodes) write(node, *to.add_node());
+  write(from.operator_sets, to);
+  for (const AttributeData& each : from.defaults) write(each, *to.add_attribute_proto());
 }
 
 }  // namespace
@@ -337,10 +384,8 @@ ModelData parse_model(std::span<const std::uint8_t> bytes, const std::string& fi
   ModelData model;
   model.ir_version = parsed.ir_version();
   model.producer = parsed.producer_name();
-  for (const auto& set : parsed.opset_import())
-    model.operator_sets[set.domain() == "ai.onnx" ? "" : set.domain()] = set.version();
-  if (parsed.functions_size() > 0)
-    reader.refuse("it defines functions of its own, which are not read: ", parsed.functions(0).name());
+  model.operator_sets = operator_sets_of(parsed);
+  for (auto& function : *parsed.mutable_functions()) model.functions.push_back(reader.read(function));
   model.graph = reader.read(*parsed.mutable_graph());
   return model;
 }
@@ -348,12 +393,9 @@ std::string serialize_model(const ModelData& model) {
   schema::ModelProto made;
   made.set_ir_version(model.ir_version);
   made.set_producer_name(model.producer);
-  for (const auto& [domain, version] : model.operator_sets) {
-    auto& set = *made.add_opset_import();
-    set.set_domain(domain);
-    set.set_version(version);
-  }
+  write(model.operator_sets, made);
   write(model.graph, *made.mutable_graph());
+  for (const FunctionData& each : model.functions) write(each, *made.add_functions());
   return made.SerializeAsString();
 }
 TensorData parse_tensor(std::span<const std::uint8_t> bytes, const std::string& file, Loc loc) {

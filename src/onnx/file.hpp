@@ -40,6 +40,7 @@ struct AttributeData {
   enum class Kind : std::uint8_t { number, integer, text, tensor, graph, numbers, integers, texts, other };
   std::string name = {};
   Kind kind = Kind::other;
+  std::string reference = {};  // in a function: the attribute of the call that it is; empty: it has a value of its own
   double number = 0;
   std::int64_t integer = 0;
   std::string text = {};
@@ -54,6 +55,8 @@ struct NodeData {
   std::string name = {}, operation = {}, domain = {};
   std::vector<std::string> inputs = {}, outputs = {};  // an empty name: left out
   std::vector<AttributeData> attributes = {};
+  std::string overload = {};  // of a function that is called
+  std::int64_t version = 0;   // of the operator set; 0: that of the model. Of nodes that were a function's
   const AttributeData* find(std::string_view name) const;
 };
 
@@ -75,11 +78,22 @@ struct GraphData {
   std::vector<ValueData> inputs = {}, outputs = {};
 };
 
+// A function that the file defines itself. A node of its domain, name and overload is a call of it.
+struct FunctionData {
+  std::string name = {}, domain = {}, overload = {};
+  std::vector<std::string> inputs = {}, outputs = {};
+  std::vector<std::string> attributes = {};  // those that have no default
+  std::vector<AttributeData> defaults = {};  // the others
+  std::vector<NodeData> nodes = {};
+  std::map<std::string, std::int64_t> operator_sets = {};  // by domain
+};
+
 struct ModelData {
   std::int64_t ir_version = 0;
   std::map<std::string, std::int64_t> operator_sets = {};  // by domain; "" is the default one
   std::string producer = {};
   GraphData graph = {};
+  std::vector<FunctionData> functions = {};
 };
 
 // Throws Error that begins with `file` where the bytes are no model. Other files are read from `folder`; empty: none

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "base/hash.hpp"
+#include "onnx/functions.hpp"
 #include "record/evaluate.hpp"
 #include "record/record.hpp"
 
@@ -40,8 +41,11 @@ struct Linker {
     for (const TensorData& each : graph.initializers) known.insert(each.name);
     for (const ValueData& each : graph.inputs) known.insert(each.name);
     for (const NodeData& node : graph.nodes) {
-      const OperatorRow* const row = node.domain.empty() ? find_operator(node.operation, program.version) : nullptr;
-      if (!row) unknown.insert(node.domain.empty() ? node.operation : node.domain + "." + node.operation);
+      const std::int64_t version = program.version_of(node);
+      const OperatorRow* const row = node.domain.empty() ? find_operator(node.operation, version) : nullptr;
+      if (!row)
+        unknown.insert((node.domain.empty() ? node.operation : node.domain + "." + node.operation) +
+                       (version == program.version ? "" : concat_text(" (in a function, of set ", version, ')')));
       program.operators[&node] = row;
       for (std::size_t i = 0; i < node.inputs.size(); ++i) {
         const std::string& name = node.inputs[i];
@@ -62,19 +66,22 @@ struct Linker {
   }
 };
 
-// Digests of the elements in other files, of which a serialized graph has the places alone.
-void append_external(const GraphData& graph, std::string& key) {
+// What a serialized graph lacks: digests of the elements in other files, of which it has the places alone, and operator
+// sets of nodes.
+void append_rest(const GraphData& graph, std::string& key) {
   const auto append = [&](const TensorData& each) {
     if (!each.file) return;
     const auto elements = each.elements();
     key += hex(digest({reinterpret_cast<const char*>(elements.data()), elements.size()}));
   };
   for (const TensorData& each : graph.initializers) append(each);
-  for (const NodeData& node : graph.nodes)
+  for (const NodeData& node : graph.nodes) {
+    if (node.version) key += concat_text(" set ", node.version);
     for (const AttributeData& each : node.attributes) {
       if (each.tensor) append(*each.tensor);
-      if (each.graph) append_external(*each.graph, key);
+      if (each.graph) append_rest(*each.graph, key);
     }
+  }
 }
 
 std::string type_text(const ValueData& value) {
@@ -119,6 +126,7 @@ Model make_model(ModelData data, const std::string& file, Loc loc) {
   GraphData& graph = made->model.graph;
   const auto set = made->model.operator_sets.find("");
   made->version = set == made->model.operator_sets.end() ? 0 : set->second;
+  inline_functions(made->model, file, loc);
   Linker linker{*made, loc};
   if (made->version > latest)
     linker.refuse("it is of operator set ", made->version, ", and those up to ", latest, " are read");
@@ -156,7 +164,7 @@ Model make_model(ModelData data, const std::string& file, Loc loc) {
     if (!given.contains(each.name)) made->inputs.push_back(&each);
 
   std::string key = serialize_model(made->model);
-  append_external(graph, key);
+  append_rest(graph, key);
   model.graph = digest(key).low | 1;
   Programs& all = programs();
   const std::lock_guard lock(all.mutex);
@@ -190,7 +198,7 @@ std::vector<Value> run_graph(const Program& program, const GraphData& graph, Sco
       const Value* const found = name.empty() ? nullptr : scope.find(name);
       inputs.push_back(found ? *found : Value());
     }
-    NodeCall call(program, node, program.version, std::move(inputs), scope, device, loc);
+    NodeCall call(program, node, program.version_of(node), std::move(inputs), scope, device, loc);
     try {
       if (!run_on_host(call) && !fold(call, row)) row.run(call);
     } catch (const std::out_of_range&) {

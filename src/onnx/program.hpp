@@ -10,9 +10,10 @@
 namespace weft::onnx {
 
 struct Program {
-  std::string file;  // its name, for messages
-  ModelData model;   // without the elements of parameters and buffers
-  std::int64_t version = 0;
+  std::string file;          // its name, for messages
+  ModelData model;           // without the elements of parameters and buffers
+  std::int64_t version = 0;  // of the operator set
+  std::int64_t version_of(const NodeData& node) const { return node.version ? node.version : version; }
   std::unordered_map<const NodeData*, const OperatorRow*> operators;
   std::map<std::string, Value> constants;            // small initializers
   std::map<std::string, const TensorData*> tensors;  // other initializers that are no parameters

@@ -10,9 +10,9 @@
 #include <random>
 
 #include "base/fail.hpp"
-#include "onnx/file.hpp"
 #include "tests/message_of.hpp"
 #include "tests/needs_compiler.hpp"
+#include "tests/onnx/support.hpp"
 #include "weft/package.hpp"
 #include "weft/weft.hpp"
 
@@ -22,62 +22,7 @@ using weft::test::needs;
 
 namespace {
 
-using onnx::AttributeData;
-using onnx::GraphData;
-using onnx::ModelData;
-using onnx::NodeData;
-using onnx::TensorData;
-using onnx::ValueData;
-using Integers = std::vector<std::int64_t>;
-using Tensors = std::vector<Tensor>;
-
-AttributeData integers(const char* name, Integers values) {
-  AttributeData made{name, AttributeData::Kind::integers};
-  made.integers = std::move(values);
-  return made;
-}
-AttributeData integer(const char* name, std::int64_t value) {
-  AttributeData made{name, AttributeData::Kind::integer};
-  made.integer = value;
-  return made;
-}
-AttributeData graph(const char* name, GraphData value) {
-  AttributeData made{name, AttributeData::Kind::graph};
-  made.graph = std::make_shared<GraphData>(std::move(value));
-  return made;
-}
-AttributeData attribute(const char* name, TensorData value) {
-  AttributeData made{name, AttributeData::Kind::tensor};
-  made.tensor = std::make_shared<TensorData>(std::move(value));
-  return made;
-}
-TensorData tensor(const char* name, const Tensor& value) {
-  TensorData made{name, onnx::element_type(value.dtype())};
-  for (Dim size : value.shape()) made.sizes.push_back(size.constant());
-  const io::HostElements elements(value, {});
-  made.bytes.assign(elements.bytes().begin(), elements.bytes().end());
-  return made;
-}
-TensorData sizes(const char* name, const Integers& values) {
-  return tensor(name, from_span(values, {static_cast<std::int64_t>(values.size())}));
-}
-ValueData port(const char* name, std::vector<onnx::AxisData> axes) { return {name, 1, true, std::move(axes)}; }
-std::vector<std::byte> bytes_of(const ModelData& model) {
-  const std::string text = onnx::serialize_model(model);
-  std::vector<std::byte> bytes(text.size());
-  std::memcpy(bytes.data(), text.data(), text.size());
-  return bytes;
-}
-onnx::Model load(const ModelData& model) { return onnx::load(bytes_of(model)); }
-// A model of operator set 13 over x [batch, 1, 6, 6], or these axes.
-ModelData model_of(GraphData graph, std::vector<onnx::AxisData> axes = {{-1, "batch"}, {1}, {6}, {6}}) {
-  ModelData model{8, {{"", 13}}, "test"};
-  graph.name = "graph";
-  if (graph.inputs.empty()) graph.inputs = {port("x", std::move(axes))};
-  if (graph.outputs.empty()) graph.outputs = {port("y", {{-1, "batch"}, {-1, ""}})};
-  model.graph = std::move(graph);
-  return model;
-}
+using namespace onnx_test;
 
 // Convolution, pool, and two products over what Shape, Gather and Concat say.
 const Tensor kernel = uniform({2, 1, 3, 3}), kernel_bias = uniform({2}), first = uniform({8, 5}),
@@ -140,8 +85,6 @@ ModelData nested_network() {
   g.initializers[0].sizes = {};
   return model_of(std::move(g), {{2}, {3}});
 }
-bool same(const Tensor& a, const Tensor& b) { return allclose(a, b, {.rtol = 1e-5, .atol = 1e-6}).item<bool>(); }
-
 }  // namespace
 
 TEST_CASE("a model of a file computes what its graph says, and its floats are parameters by their names") {
