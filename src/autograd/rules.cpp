@@ -63,12 +63,21 @@ constexpr Rule vjp_constant = no_gradient, vjp_input = no_gradient, vjp_data = n
 
 void vjp_variable(const Pullback& p) { p.results[0] = p.gradient(); }
 
-// The sum over the group is linear and its own adjoint: each process's operand went into everyone's result.
+// What is differentiated is the sum of the losses of all processes. The sum over the group is linear and its own
+// adjoint: each process's operand went into everyone's result.
 void vjp_all_reduce_wait(const Pullback& p) { p.results[0] = p.gradient(); }
 void vjp_all_reduce_start(const Pullback& p) {
   const Attributes& group = p.node().attributes();
   p.results[0] = build.make(Op::all_reduce_wait, {build.make(Op::all_reduce_start, {p.gradient()}, group)}, group);
 }
+template <Op adjoint>
+void vjp_by_collective(const Pullback& p) {
+  p.results[0] = build.make(adjoint, {p.gradient()}, p.node().attributes());
+}
+constexpr Rule vjp_broadcast = vjp_by_collective<Op::reduce_to_root>,
+               vjp_reduce_to_root = vjp_by_collective<Op::broadcast>,
+               vjp_all_gather = vjp_by_collective<Op::reduce_scatter>,
+               vjp_reduce_scatter = vjp_by_collective<Op::all_gather>;
 
 void vjp_transfer(const Pullback& p) {
   p.results[0] = build.make(Op::transfer, {p.gradient()}, {}, type_of(p.operand(0)));

@@ -107,7 +107,9 @@ constexpr TangentRule push_cast = linear<first>, push_reshape = linear<first>, p
                       push_update_rows = linear<both>, push_triangular_solve = linear<second>,
                       push_fourier = linear<both>, push_real_fourier = linear<first>,
                       push_inverse_real_fourier = linear<both>, push_transfer = linear<first>,
-                      push_all_reduce_start = linear<first>, push_all_reduce_wait = linear<first>;
+                      push_all_reduce_start = linear<first>, push_all_reduce_wait = linear<first>,
+                      push_broadcast = linear<first>, push_reduce_to_root = linear<first>,
+                      push_all_gather = linear<first>, push_reduce_scatter = linear<first>;
 constexpr TangentRule push_matmul = multilinear, push_convolution = multilinear,
                       push_convolution_input_gradient = multilinear, push_convolution_weight_gradient = multilinear;
 constexpr TangentRule push_bitcast = transpose_twice, push_prod = transpose_twice, push_amax = transpose_twice,

@@ -48,10 +48,11 @@ constexpr BatchingRule batch_constant = no_operand, batch_input = no_operand, ba
 
 constexpr BatchingRule batch_cast = over_all, batch_bitcast = over_all, batch_stop_gradient = over_all,
                        batch_transfer = over_all, batch_all_reduce_start = over_all, batch_all_reduce_wait = over_all,
-                       batch_argsort = over_all, batch_cholesky = over_all, batch_triangular_solve = over_all,
-                       batch_lu = over_all, batch_ldl = over_all, batch_qr = over_all, batch_eigh = over_all,
-                       batch_svd = over_all, batch_eig = over_all, batch_fourier = over_all,
-                       batch_real_fourier = over_all, batch_inverse_real_fourier = over_all;
+                       batch_broadcast = over_all, batch_reduce_to_root = over_all, batch_argsort = over_all,
+                       batch_cholesky = over_all, batch_triangular_solve = over_all, batch_lu = over_all,
+                       batch_ldl = over_all, batch_qr = over_all, batch_eigh = over_all, batch_svd = over_all,
+                       batch_eig = over_all, batch_fourier = over_all, batch_real_fourier = over_all,
+                       batch_inverse_real_fourier = over_all;
 
 // The value itself: nothing asks for the gradient of this place any more.
 Results batch_variable(const BatchedNode& b) { return {b.operands[0]}; }
@@ -87,8 +88,6 @@ Results reduced(const BatchedNode& b) {
 constexpr BatchingRule batch_sum = reduced, batch_prod = reduced, batch_amax = reduced, batch_amin = reduced,
                        batch_argmax = reduced;
 
-// ---- products -------------------------------------------------------------------------------------------------------
-
 // The value with axis `from` as axis `to`.
 Tensor moved(const Tensor& value, int from, int to) {
   if (from == to) return value;
@@ -100,6 +99,15 @@ Tensor moved(const Tensor& value, int from, int to) {
   }
   return build.permute(value, axes);
 }
+// Processes have parts of axis 0 of an example, axis 1 here.
+Results batch_gathered(const BatchedNode& b) {
+  const Tensor parts_first = moved(b.value(0), 1, 0);
+  return made(moved(build.make(b.node.op, {parts_first}, b.node.attributes()), 0, 1));
+}
+constexpr BatchingRule batch_all_gather = batch_gathered, batch_reduce_scatter = batch_gathered;
+
+// ---- products -------------------------------------------------------------------------------------------------------
+
 // Axes i and i + 1 as one; and the first of two sizes as axis i, the second after it.
 Tensor merged(const Tensor& value, int axis) {
   const Shape& from = type_of(value).shape;

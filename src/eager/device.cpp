@@ -7,6 +7,7 @@
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
 #include "ir/builder.hpp"
+#include "ir/collective.hpp"
 #include "ir/offload_mark.hpp"
 #include "pipeline.hpp"
 #include "runtime/cuda/device.hpp"
@@ -114,7 +115,8 @@ Value execute_on_device(Op op, const Attributes& attributes, const Type& type, s
                         Loc loc) {
   require_device(type.device, info(op).name, loc);
   const OpKind kind = info(op).kind;
-  if (kind == OpKind::identity || kind == OpKind::collective || op == Op::reshape) {
+  const bool alone = kind == OpKind::collective && collective_of(op, attributes, type.dtype).processes == 1;
+  if (kind == OpKind::identity || alone || op == Op::reshape) {
     Value result = operands[0];
     result.type = type;
     result.sizes = sizes_of(type);

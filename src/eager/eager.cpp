@@ -6,6 +6,8 @@
 
 #include "base/fail.hpp"
 #include "eager/device.hpp"
+#include "ir/collective.hpp"
+#include "runtime/processes/process_group.hpp"
 
 namespace weft::eager {
 
@@ -74,6 +76,19 @@ Value execute_iota(const Along& along, const Type& type) {
   result.sizes = sizes_of(type);
   std::fill_n(result.layout.strides, max_rank, 0);
   result.layout.strides[axis] = 1;
+  return result;
+}
+
+// Of several processes, which all come to this point. Of one it is the value itself.
+Value execute_collective(Op op, const Attributes& attributes, const Type& type, const Value& operand) {
+  const CollectiveOperation what = collective_of(op, attributes, type.dtype);
+  if (what.processes == 1) {
+    Value same = operand;
+    same.type = type;
+    return same;
+  }
+  const Value own = make_contiguous(operand), result = make_value(type);
+  runtime::group_of(what.processes).run(what, own.sizes.count(), own.data(), result.data());
   return result;
 }
 
@@ -206,8 +221,8 @@ Value execute(Op op, const Attributes& attributes, const Type& type, std::span<c
       return op == Op::gather ? execute_gather(type, operands[0], operands[1], loc)
                               : execute_scatter(op, type, operands[0], operands[1], loc);
     case OpKind::order: return execute_argsort(attributes.as<Order>(), type, operands[0]);
-    case OpKind::identity:
-    case OpKind::collective: {
+    case OpKind::collective: return execute_collective(op, attributes, type, operands[0]);
+    case OpKind::identity: {
       Value result = operands[0];
       result.type = type;
       return result;

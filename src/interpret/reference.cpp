@@ -8,6 +8,7 @@
 #include "interpret/reference_linalg.hpp"
 #include "interpret/reference_structural.hpp"
 #include "interpret/reference_value.hpp"
+#include "ir/collective.hpp"
 #include "ir/dtype.hpp"
 #include "ir/host_function.hpp"
 
@@ -209,8 +210,11 @@ struct Interpreter {
       case OpKind::convolution:
         return one(interpret_convolution(node.op, attributes.as<Convolution>(), type, *operands[0], *operands[1]));
       case OpKind::random: return one(interpret_random_bits(type, *operands[0], *operands[1]));
-      case OpKind::identity:
-      case OpKind::collective: return one(*operands[0]);
+      case OpKind::collective:
+        if (collective_of(node.op, attributes, type.dtype).processes > 1)
+          fail(info(node.op).name, node.loc, "the reference interpreter does not know the values of other processes");
+        return one(*operands[0]);
+      case OpKind::identity: return one(*operands[0]);
       case OpKind::assemble:
         return one(node.op == Op::pad ? interpret_pad(attributes.as<Pad>(), type, *operands[0])
                                       : interpret_concat(attributes.as<Along>(), type, operands));

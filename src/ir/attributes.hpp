@@ -241,8 +241,21 @@ struct RealPoints {
 };
 
 struct Collective {
-  InternedText name = {};  // of the processes
-  static constexpr auto fields() { return std::array{field<&Collective::name>("group")}; }
+  InternedText name = {};      // of the group
+  std::int64_t processes = 1;  // in it
+  static constexpr auto fields() {
+    return std::array{field<&Collective::name>("group"), field<&Collective::processes>("processes")};
+  }
+};
+
+struct RootedCollective {
+  InternedText name = {};
+  std::int64_t processes = 1;
+  std::int64_t root = 0;  // its rank
+  static constexpr auto fields() {
+    return std::array{field<&RootedCollective::name>("group"), field<&RootedCollective::processes>("processes"),
+                      field<&RootedCollective::root>("root")};
+  }
 };
 
 // Which composite a call is. Those with axes or numbers hold a struct that begins with this one (ir/composites.hpp).

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -46,6 +47,12 @@ void Graph::add(Tensor value) {
 bool is_effect(const Node& node) {
   return is_effect(node.op) ||
          std::ranges::any_of(node.bodies(), [](const auto& body) { return !body->effects.empty(); });
+}
+
+bool is_collective(const Node& node) {
+  return info(node.op).kind == OpKind::collective || std::ranges::any_of(node.bodies(), [](const auto& body) {
+           return std::ranges::any_of(body->nodes, [](const Tensor& value) { return is_collective(*value.node()); });
+         });
 }
 
 Graph make_graph(std::vector<Tensor> inputs, std::vector<Tensor> outputs, std::vector<Tensor> effects) {
@@ -108,7 +115,8 @@ Graph rewrite(const Graph& graph, const Replace& replace) {
   };
   for (std::size_t i = 0; i < first; ++i)
     if (is_effect(*graph.nodes[i].node())) add_effect(graph.nodes[i]);
-  bool effects_move = false;
+  bool order_moves = false;
+  std::unordered_map<const Node*, Tensor> moved;  // collectives, of which a rewrite may hold the old one
   for (std::size_t i = first; i < graph.nodes.size(); ++i) {
     const Node& node = *graph.nodes[i].node();
     operands.clear();
@@ -118,15 +126,21 @@ Graph rewrite(const Graph& graph, const Replace& replace) {
       changed |= !operands.back().same(operand);
     }
     if (i > first) replaced = replace(node, operands);
-    const bool effect = is_effect(node);
-    // After a new node all later effects are new too: an old one would come before it.
-    if (effect) changed |= effects_move, effects_move |= changed || !stays();
+    if (replaced.result.defined() && replaced.result.node() == &node) replaced = {};
+    const bool effect = is_effect(node), collective = is_collective(node);
+    // After a new node all later effects and collectives are new too: an old one would come before it.
+    if (effect || collective) changed |= order_moves, order_moves |= changed || !stays();
     place[i - first] = mapped.size();
     if (!replaced.results.empty()) {
       WEFT_CHECK(replaced.results.size() == node.output_count, "a replacement has as many results as its node");
       std::ranges::move(replaced.results, std::back_inserter(mapped));
     } else {
-      if (stays()) replaced.result = changed ? Builder::copy(node, operands) : graph.nodes[i];
+      if (stays()) {
+        replaced.result = changed ? Builder::copy(node, operands) : graph.nodes[i];
+        if (changed && collective) moved.emplace(&node, replaced.result);
+      } else if (const auto found = moved.find(replaced.result.node()); found != moved.end()) {
+        replaced.result = Tensor(found->second.node(), replaced.result.output());
+      }
       mapped.push_back(replaced.result);
       for (unsigned output = 1; output < node.output_count; ++output)
         mapped.emplace_back(replaced.result.node(), output);

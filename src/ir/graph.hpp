@@ -36,8 +36,11 @@ struct Graph {
 // Of what a node computes. A graph's nodes do not change, and verify() checks it in a debug build.
 std::uint64_t digest_of(const Node& node);
 
-// A check, the start of a collective, or a call whose body holds one.
+// A check, a call of the host, or a node whose body holds one.
 bool is_effect(const Node& node);
+
+// An operation that the other processes of a group do too, or one whose body holds such: in one order in all of them.
+bool is_collective(const Node& node);
 
 // Collects what `outputs` and `effects` need, in recording order (which is topological). Iterative.
 Graph make_graph(std::vector<Tensor> inputs, std::vector<Tensor> outputs, std::vector<Tensor> effects);

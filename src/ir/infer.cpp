@@ -1,6 +1,7 @@
 #include "ir/infer.hpp"
 
 #include "base/fail.hpp"
+#include "ir/collective.hpp"
 #include "ir/factorization.hpp"
 
 namespace weft {
@@ -316,6 +317,24 @@ Type infer_order(const Order& order, const Tensor& operand, Loc loc) {
   return result;
 }
 
+// Only axis 0 of a gathered or scattered value changes.
+Type infer_collective(Op op, const Tensor& operand, const Attributes& attributes, Loc loc) {
+  Type result = type_of(operand);
+  const CollectiveOperation what = collective_of(op, attributes, result.dtype);
+  if (what.processes < 1 || what.root < 0 || what.root >= what.processes)
+    fail(info(op).name, loc, "there is no rank ", what.root, " among ",
+         counted(what.processes, "process", "processes"));
+  if (op != Op::all_gather && op != Op::reduce_scatter) return result;
+  const Dim processes = what.processes;
+  if (result.shape.rank() == 0) fail(info(op).name, loc, "a 0-d tensor has no axis 0");
+  Dim& size = result.shape[0];
+  if (op == Op::reduce_scatter && !(size % processes == Dim(0)))
+    fail(info(op).name, loc, "axis 0 of ", to_string(type_of(operand)), " can't be cut into parts for ",
+         dims::to_string(processes), " processes");
+  size = op == Op::all_gather ? size * processes : size / processes;
+  return result;
+}
+
 }  // namespace
 
 Type infer(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc) {
@@ -333,7 +352,7 @@ Type infer(Op op, std::span<const Tensor> operands, const Attributes& attributes
     case OpKind::index: return infer_index(op, operands, attributes, wanted, loc);
     case OpKind::order: return infer_order(attributes.as<Order>(), operands[0], loc);
     case OpKind::factorization: return infer_factorization(op, operands, attributes, loc)[0];
-    case OpKind::collective: return type_of(operands[0]);
+    case OpKind::collective: return infer_collective(op, operands[0], attributes, loc);
     case OpKind::identity: {
       Type result = type_of(operands[0]);
       if (op == Op::transfer) result.device = wanted.device;

@@ -58,7 +58,7 @@ inline constexpr int op_count = 0
 inline bool is_pointwise(Op op) { return info(op).kind == OpKind::pointwise || info(op).kind == OpKind::cast; }
 inline bool is_view(Op op) { return info(op).kind == OpKind::view || info(op).kind == OpKind::identity; }
 // Kept, in program order, whether or not its result is used.
-inline bool is_effect(Op op) { return info(op).kind == OpKind::effect || op == Op::all_reduce_start; }
+inline bool is_effect(Op op) { return info(op).kind == OpKind::effect; }
 inline bool is_loop(Op op) { return info(op).kind == OpKind::region && op != Op::call; }
 inline bool is_reduce(Op op) { return info(op).kind == OpKind::reduce; }
 inline bool is_cumulative(Op op) { return info(op).kind == OpKind::cumulative; }

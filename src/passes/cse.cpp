@@ -16,7 +16,6 @@ bool is_mergeable(const Node& node) {
     case OpKind::random:
     case OpKind::effect:
     case OpKind::identity:
-    case OpKind::collective:
     case OpKind::region: return false;
     default: return true;
   }

@@ -66,6 +66,11 @@ bool is_provided_wide(const Match& m) {
 }
 Tensor rounded_product(const Match& m) { return m.build().cast(wide_product(m), m.node.type.dtype); }
 
+template <class Group>
+bool is_of_one(const Match& m) {
+  return m.node.attributes<Group>().processes == 1;
+}
+
 bool is_part_not_provided(const Match& m) {
   return !m.node.attributes<Order>().count.same(Dim(0)) && is_not_provided(m);
 }
@@ -94,8 +99,9 @@ constexpr Rewrite scatter_rows[] = {
     {scatter_add(a, b), {"cast(scatter_add(a, cast(b)))", rounded_scatter}, is_sum_of_narrow},
 };
 constexpr Rewrite collective_rows[] = {
-    {all_reduce_start(x), x},
-    {all_reduce_wait(x), x},
+    {all_reduce_start(x), x, is_of_one<Collective>}, {all_reduce_wait(x), x, is_of_one<Collective>},
+    {broadcast(x), x, is_of_one<RootedCollective>},  {reduce_to_root(x), x, is_of_one<RootedCollective>},
+    {all_gather(x), x, is_of_one<Collective>},       {reduce_scatter(x), x, is_of_one<Collective>},
 };
 
 }  // namespace

@@ -199,7 +199,10 @@ void bound_pending(const Tensor& value, Loc loc) {
 
 Tensor record(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc) {
   Tensor value = record_pending(op, operands, attributes, wanted, loc);
-  bound_pending(value, loc);
+  if (info(op).kind == OpKind::collective && !recorder().trace() && !is_dry_run)
+    evaluate(std::span(&value, 1), loc);  // the other processes come to it now, whenever its value is read
+  else
+    bound_pending(value, loc);
   return value;
 }
 

@@ -38,6 +38,9 @@ class LoopStep : public Runnable {
  public:
   LoopStep(LoopDescription description, std::span<const Plan> bodies, NumberTable& numbers);
   bool has_workspace() const override { return true; }
+  bool is_collective() const override {
+    return std::ranges::any_of(bodies_, [](const Sequence& body) { return body.is_collective(); });
+  }
   void settle(std::span<std::int64_t> numbers) const override;
   std::size_t workspace(std::span<const std::int64_t> numbers) const override;
 

@@ -48,6 +48,7 @@ void Sequence::add(const Launch& launch, NumberTable& numbers) {
   wants_workspace_ = wants_workspace_ || ready.step->has_workspace();
   ready.workspace = numbers.add({0, 0, -1});
   recordable_ = recordable_ && ready.step->can_be_recorded();
+  collective_ = collective_ || ready.step->is_collective();
   steps_.push_back(std::move(ready));
 }
 
@@ -180,6 +181,7 @@ std::vector<std::vector<Touched>> Sequence::touched(std::span<void* const> point
     }
     // A workspace is one step's at a time.
     if (steps_[s].step->has_workspace()) all[s].push_back({0, 1, true});
+    if (steps_[s].step->is_collective()) all[s].push_back({1, 2, true});
   }
   return all;
 }

@@ -35,6 +35,7 @@ class Sequence {
 
   bool has_checks() const { return checks_; }           // a step sets the device's error word
   bool can_be_recorded() const { return recordable_; }  // no step waits for a value of the device
+  bool is_collective() const { return collective_; }    // a step is
   bool has_workspace() const { return wants_workspace_; }
   // Once the numbers are computed, and again where a parallel loop has another number of threads: each step's own.
   void settle(std::span<std::int64_t> numbers) const;
@@ -131,7 +132,7 @@ class Sequence {
   std::vector<Lodger> lodgers_;
   std::vector<Vacancy> vacancies_;
   std::vector<ReadyStep> steps_;
-  bool wants_workspace_ = false, checks_ = false, recordable_ = true;
+  bool wants_workspace_ = false, checks_ = false, recordable_ = true, collective_ = false;
 };
 
 }  // namespace weft::runtime

@@ -74,6 +74,8 @@ class Runnable {
   virtual bool fits(std::span<const std::int64_t> /*numbers*/, std::span<const Room> /*rooms*/) const { return false; }
   // Whether what it puts on a queue is the same in every call: false where it waits for a value of the device.
   virtual bool can_be_recorded() const { return true; }
+  // Whether the other processes of a group do it too: such steps never run side by side.
+  virtual bool is_collective() const { return false; }
   // Throws the user's Error where a check fails.
   virtual void run(const StepCall& call) const = 0;
 };

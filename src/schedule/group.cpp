@@ -65,6 +65,7 @@ class Grouper {
       case OpKind::convolution:
       case OpKind::order:
       case OpKind::factorization:
+      case OpKind::collective:
       case OpKind::region:  // loops, and calls that the passes left to a provider
       case OpKind::effect: return place_external(node, Role::external);
       case OpKind::assemble:
@@ -122,6 +123,7 @@ class Grouper {
     placement.realized = true;
     placement.depth = depth + 1;
     if (is_effect(node)) placement.depth = last_effect_ = std::max(placement.depth, last_effect_);
+    if (is_collective(node)) placement.depth = last_collective_ = std::max(placement.depth, last_collective_);
   }
 
   // Library steps read memory: through views where those are strides (matmul), else a copy is computed; matrices that
@@ -262,7 +264,8 @@ class Grouper {
   const std::vector<bool> broadcast_;
   std::vector<bool> is_output_;                                                // by node
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> read_beside_;  // by recomputation: by its readers
-  int last_effect_ = 0;  // its depth: the first check that fails is the first of the program
+  int last_effect_ = 0;      // its depth: the first check that fails is the first of the program
+  int last_collective_ = 0;  // likewise: processes whose kernels differ have their collectives in one order
 };
 
 }  // namespace

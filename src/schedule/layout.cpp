@@ -66,7 +66,8 @@ class LayoutChooser {
   static bool is_library_step(const Node& node) {
     const OpKind kind = info(node.op).kind;
     return kind == OpKind::contraction || kind == OpKind::convolution || kind == OpKind::order ||
-           kind == OpKind::factorization || (kind == OpKind::index && node.op != Op::gather) || kind == OpKind::region;
+           kind == OpKind::factorization || kind == OpKind::collective ||
+           (kind == OpKind::index && node.op != Op::gather) || kind == OpKind::region;
   }
   static Tensor below_views(Tensor value) {
     while (is_view(value.node()->op)) value = value.node()->input(0);

@@ -27,6 +27,14 @@ struct StepGraph {
   }
 };
 
+// The step, or one of the bodies that it runs.
+bool is_collective(const Payload& payload) {
+  const auto holds_one = [](const Payload::Inner& inner) {
+    return std::ranges::any_of(inner.schedule->steps, [](const Step& step) { return is_collective(*step.payload); });
+  };
+  return payload.is_collective() || std::ranges::any_of(payload.inner(), holds_one);
+}
+
 StepGraph make_step_graph(const Schedule& schedule, std::size_t fixed, const Score& score) {
   using Kind = ScheduleBuffer::Kind;
   struct Use {
@@ -37,13 +45,17 @@ StepGraph make_step_graph(const Schedule& schedule, std::size_t fixed, const Sco
   StepGraph graph{std::vector<Steps>(steps), std::vector<Steps>(steps), std::vector<Steps>(steps), {}, {}};
   std::vector<Use> uses(schedule.buffers.size());
   std::vector<int> number(schedule.buffers.size(), -1);  // of temporaries
-  int effect = -1;                                       // the last
+  int effect = -1, collective = -1;                      // the last
   for (std::uint32_t s = 0; s < steps; ++s) {
     const Step& step = schedule.steps[s];
     const std::vector<bool> writes = step.payload->writes(step.buffers.size());
     const bool is_effect = std::find(writes.begin(), writes.end(), true) == writes.end();
     if (is_effect && effect >= 0) graph.edge(static_cast<std::uint32_t>(effect), s);
     if (is_effect) effect = static_cast<int>(s);
+    if (is_collective(*step.payload)) {
+      if (collective >= 0) graph.edge(static_cast<std::uint32_t>(collective), s);
+      collective = static_cast<int>(s);
+    }
     if (s > 0 && s < fixed) graph.edge(s - 1, s);
     if (fixed > 0 && s >= fixed) graph.edge(static_cast<std::uint32_t>(fixed) - 1, s);
     for (std::size_t i = 0; i < step.buffers.size(); ++i) {

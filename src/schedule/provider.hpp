@@ -44,6 +44,8 @@ class Payload : public runtime::Preparable {
   virtual bool may_fail() const { return false; }
   // Whether it checks something: on a device it then sets the error word, its last buffer.
   virtual bool is_check() const { return false; }
+  // Whether the other processes of a group do it too: such steps stay in the order of their nodes.
+  virtual bool is_collective() const { return false; }
   // By buffer of the step: whether it writes it. The last alone, unless it says otherwise, as one of several results
   // does.
   virtual std::vector<bool> writes(std::size_t buffers) const {

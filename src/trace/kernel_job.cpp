@@ -139,6 +139,14 @@ std::string KernelJob::failure() const {
   return {};
 }
 
+bool KernelJob::is_collective() const {
+  const auto holds_one = [](const Segment* segment) {
+    return std::ranges::any_of(segment->traced.graph.nodes,
+                               [](const Tensor& value) { return weft::is_collective(*value.node()); });
+  };
+  return std::ranges::any_of(between_, holds_one) || std::ranges::any_of(last_, holds_one);
+}
+
 void KernelJob::fail_all(std::span<Segment* const> list, const char* why) {
   for (Segment* each : list) {
     if (each->kernels.load()) continue;

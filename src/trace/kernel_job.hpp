@@ -21,6 +21,10 @@ class KernelJob {
   void add_rounds(const Segment& segment, Segment& rounds);
   bool empty() const { return between_.empty() && last_.empty(); }
 
+  // Whether a segment of it is at something together with other processes: they all wait for their kernels, since an
+  // eager call would do what the passes drop or merge.
+  bool is_collective() const;
+
   bool done() const { return done_.load(std::memory_order_acquire); }
   // Returns when it is done. Throws what compiling throws: it is not done then, and whoever comes next tries again.
   void make();

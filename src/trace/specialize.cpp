@@ -151,7 +151,7 @@ void make_kernels(CallContext call, const Specialization& specialization, std::s
   if (job->empty()) return;
   if (is_dry_run) ask_for_kernels(call.function, specialization, job);
   if (is_dry_run && !call.function.options.async) return;
-  if (call.function.options.async)
+  if (call.function.options.async && !job->is_collective())
     background::add(call.function, specialization.shared_from_this(), std::move(job));
   else
     job->make();

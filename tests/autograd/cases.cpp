@@ -263,6 +263,24 @@ std::vector<Case> structural_cases() {
          const Tensor started = record(Op::all_reduce_start, {square(x[0])}, group, {}, {});
          return square(record(Op::all_reduce_wait, {started}, group, {}, {}));
        }},
+      {"broadcast",
+       {v},
+       [](X x) {
+         return square(record(Op::broadcast, {square(x[0])}, RootedCollective{{intern_text("data")}}, {}, {}));
+       }},
+      {"reduce_to_root",
+       {v},
+       [](X x) {
+         return square(record(Op::reduce_to_root, {square(x[0])}, RootedCollective{{intern_text("data")}}, {}, {}));
+       }},
+      {"all_gather",
+       {m},
+       [](X x) { return square(record(Op::all_gather, {square(x[0])}, Collective{{intern_text("data")}}, {}, {})); }},
+      {"reduce_scatter",
+       {m},
+       [](X x) {
+         return square(record(Op::reduce_scatter, {square(x[0])}, Collective{{intern_text("data")}}, {}, {}));
+       }},
       {"host_call",
        {v},
        [](X x) {

@@ -228,32 +228,45 @@ TEST_CASE("checks are kept, but for those that are proved") {
 }
 
 TEST_CASE(
-    "collectives keep their group and order, are not merged or dropped, and are the value itself in a group of one") {
+    "collectives are merged and dropped as others are, keep their group and order, and are the value itself of one") {
   Recording r;
   Tensor x = r.x();
-  const auto start = [](const Tensor& value, const char* group) {
-    return record(Op::all_reduce_start, {value}, Collective{{intern_text(group)}}, {}, {});
+  const auto start = [](const Tensor& value, const char* group, std::int64_t processes) {
+    return record(Op::all_reduce_start, {value}, Collective{{intern_text(group)}, processes}, {}, {});
   };
-  const auto wait = [](const Tensor& value, const char* group) {
-    return record(Op::all_reduce_wait, {value}, Collective{{intern_text(group)}}, {}, {});
+  const auto wait = [](const Tensor& value, const char* group, std::int64_t processes) {
+    return record(Op::all_reduce_wait, {value}, Collective{{intern_text(group)}, processes}, {}, {});
   };
-  Tensor first = start(x, "data"), second = start(x, "model");
-  start(x, "data");  // nobody waits for it, but the other processes do
-  Tensor between = exp(x);
-  Graph graph = r.graph({wait(first, "data") + between + wait(second, "model")});
-  Graph carried = dead_code(common_subexpressions(simplify_algebra(fold_constants(graph))));
+  const auto graph_of = [&](std::int64_t processes) {
+    Tensor first = start(x, "data", processes), second = start(x, "model", processes),
+           again = start(x, "data", processes);
+    start(exp(x), "data", processes);  // nobody reads it, in any process
+    const Tensor sums =
+        wait(first, "data", processes) + wait(second, "model", processes) + wait(again, "data", processes);
+    const Tensor gathered = record(Op::all_gather, {sums}, Collective{{intern_text("data")}, processes}, {}, {});
+    return r.graph({record(Op::broadcast, {gathered}, RootedCollective{{intern_text("data")}, processes, 0}, {}, {})});
+  };
+  Graph carried = local_collectives(dead_code(common_subexpressions(simplify_algebra(fold_constants(graph_of(4))))));
   verify(carried);
-  REQUIRE(carried.effects.size() == 3);
-  CHECK(carried.number(carried.effects[0]) < carried.number(carried.effects[1]));
-  const std::string text = to_text(carried);
-  CHECK(text.find("all_reduce_start(%0; group \"data\")") < text.find("all_reduce_start(%0; group \"model\")"));
-  CHECK(text.find("; group \"model\")") != std::string::npos);
-  Graph local = dead_code(local_collectives(carried));
+  CHECK(carried.effects.empty());
+  std::string text = to_text(carried);
+  const auto count = [&](std::string_view word) {
+    int found = 0;
+    for (std::size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++found;
+    return found;
+  };
+  CHECK(count("all_reduce_start") == 2);
+  CHECK(text.find("all_reduce_start(%0; group \"data\", processes 4)") <
+        text.find("all_reduce_start(%0; group \"model\", processes 4)"));
+  CHECK(text.find("f32[8,3] = all_gather(") != text.npos);
+  CHECK(text.find("f32[8,3] = broadcast(") != text.npos);
+  Graph local = dead_code(local_collectives(graph_of(1)));
   verify(local);
-  CHECK(local.effects.empty());
-  CHECK(to_text(local).find("all_reduce") == std::string::npos);
-  CHECK_THROWS_WITH_AS(verify(r.graph({wait(first, "model")})), doctest::Contains("no all_reduce_start of its group"),
-                       InternalError);
+  text = to_text(local);
+  CHECK(count("all_reduce") + count("all_gather") + count("broadcast") == 0);
+  const Tensor first = start(x, "data", 1);
+  CHECK_THROWS_WITH_AS(verify(r.graph({wait(first, "model", 1)})),
+                       doctest::Contains("no all_reduce_start of its group"), InternalError);
 }
 
 TEST_CASE("the transpose of a product is the product of the transposes, the other way round") {

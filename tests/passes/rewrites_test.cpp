@@ -130,12 +130,14 @@ const std::vector<Table>& tables() {
        group_of_one,
        {to_x("all_reduce_start(x) -> x", inputs,
              "%2 f32[2,3] = all_reduce_start(%0; group \"data\")\n"
-             "%3 f32[2,3] = all_reduce_wait(%2; group \"data\")\nreturn %3  effects %2\n",
-             "return %0\n"),
+             "%3 f32[2,3] = all_reduce_wait(%2; group \"data\")\nreturn %3\n"),
         to_x("all_reduce_wait(x) -> x", inputs,
              "%2 f32[2,3] = all_reduce_start(%0; group \"data\")\n"
-             "%3 f32[2,3] = all_reduce_wait(%2; group \"data\")\nreturn %3  effects %2\n",
-             "return %0\n")}},
+             "%3 f32[2,3] = all_reduce_wait(%2; group \"data\")\nreturn %3\n"),
+        to_x("broadcast(x) -> x", inputs, "%2 f32[2,3] = broadcast(%0; group \"data\")\nreturn %2\n"),
+        to_x("reduce_to_root(x) -> x", inputs, "%2 f32[2,3] = reduce_to_root(%0; group \"data\")\nreturn %2\n"),
+        to_x("all_gather(x) -> x", inputs, "%2 f32[2,3] = all_gather(%0; group \"data\")\nreturn %2\n"),
+        to_x("reduce_scatter(x) -> x", inputs, "%2 f32[2,3] = reduce_scatter(%0; group \"data\")\nreturn %2\n")}},
   };
   return all;
 }

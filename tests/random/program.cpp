@@ -234,6 +234,10 @@ Tensor structural_step(const Instruction& step, const std::vector<Tensor>& value
       const Collective group{{intern_text("data")}};
       return record(Op::all_reduce_wait, {record(Op::all_reduce_start, {x}, group, {}, {})}, group, {}, {});
     }
+    case Op::broadcast:
+    case Op::reduce_to_root: return record(step.op, {x}, RootedCollective{{intern_text("data")}}, {}, {});
+    case Op::all_gather:
+    case Op::reduce_scatter: return rank ? record(step.op, {x}, Collective{{intern_text("data")}}, {}, {}) : Tensor();
     default: return {};
   }
 }

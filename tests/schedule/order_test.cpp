@@ -206,3 +206,27 @@ TEST_CASE("a value of the way forward that is computed again on the way back doe
   CHECK(kept >= 6 * wide);
   CHECK(again <= 3 * wide + 8 * 512 * 64 * 4);
 }
+
+TEST_CASE("collectives are done in the order in which they were recorded, whatever they wait for and free") {
+  const Collective group{{intern_text("data")}, 4};
+  for (const std::int64_t size : {3, 600}) {
+    Traced t;
+    const Tensor x = t.f32(size, size);
+    std::vector<Tensor> results;
+    const auto reduce = [&](const Tensor& value) {
+      results.push_back(
+          record(Op::all_reduce_wait, {record(Op::all_reduce_start, {value}, group, {}, {})}, group, {}, {}));
+    };
+    reduce(sum(matmul(matmul(matmul(x, x), x), x), 0));                   // [size]
+    reduce(slice(x, 0, 0, 2));                                            // [2, size], there from the start
+    reduce(exp(slice(x, 0, 0, 3)) * 2);                                   // [3, size]
+    results.push_back(record(Op::all_gather, {tanh(x)}, group, {}, {}));  // [4 * size, size]
+    const Schedule schedule = t.schedule(results);
+    std::vector<std::int64_t> elements;
+    for (const Step& step : schedule.steps)
+      if (step.payload->is_collective())
+        elements.push_back(schedule.buffers[static_cast<std::size_t>(step.buffers.back())].elements.constant());
+    REQUIRE(elements.size() == 4);
+    for (std::size_t i = 0; i < 4; ++i) CHECK(elements[i] == std::vector{size, 2 * size, 3 * size, 4 * size * size}[i]);
+  }
+}

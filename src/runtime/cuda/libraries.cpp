@@ -97,6 +97,7 @@ const Driver& driver() {
                   WEFT_SYMBOL(cuGraphDestroy),
                   WEFT_SYMBOL(cuMemHostAlloc),
                   WEFT_SYMBOL(cuMemsetD32Async),
+                  WEFT_SYMBOL(cuMemsetD8Async),
                   WEFT_SYMBOL(cuMemAlloc_v2),
                   WEFT_SYMBOL(cuMemPoolCreate),
                   WEFT_SYMBOL(cuMemPoolSetAttribute),
@@ -281,6 +282,22 @@ void check_solver(int result, const char* call) {
   constexpr int no_memory = 2;
   if (result == no_memory) throw OutOfMemory(concat_text("[cuda] ", call, ": cuSOLVER found no memory").c_str());
   if (result != 0) fail("cuda", {}, call, ": cuSOLVER's status ", result);
+}
+
+const Nccl& nccl() {
+  static constinit Lazy<const Nccl> instance;
+  return instance.get([] {
+    Loader library("NCCL", {"libnccl.so.2", "libnccl.so"});
+    Nccl table;
+    library.read({WEFT_SYMBOL(ncclGetUniqueId), WEFT_SYMBOL(ncclCommInitRank), WEFT_SYMBOL(ncclAllReduce),
+                  WEFT_SYMBOL(ncclBroadcast), WEFT_SYMBOL(ncclReduce), WEFT_SYMBOL(ncclAllGather),
+                  WEFT_SYMBOL(ncclReduceScatter), WEFT_SYMBOL(ncclGetErrorString)});
+    return table;
+  });
+}
+
+void check_nccl(int result, const char* call) {
+  if (result != 0) fail("cuda", {}, call, ": NCCL's status ", result, ": ", nccl().ncclGetErrorString(result));
 }
 
 #undef WEFT_PAIR

@@ -82,6 +82,7 @@ struct Driver {
   int (*cuGraphDestroy)(DriverGraph* graph);
   int (*cuMemHostAlloc)(void** pointer, std::size_t bytes, unsigned flags);
   int (*cuMemsetD32Async)(Pointer to, unsigned value, std::size_t count, Stream* stream);
+  int (*cuMemsetD8Async)(Pointer to, unsigned char value, std::size_t bytes, Stream* stream);
   int (*cuMemAlloc_v2)(Pointer* pointer, std::size_t bytes);
   int (*cuMemPoolCreate)(MemoryPool** pool, const MemoryPoolProperties* properties);
   int (*cuMemPoolSetAttribute)(MemoryPool* pool, int attribute, void* value);
@@ -335,5 +336,28 @@ const Solver& solver();
 // False where there is none.
 bool solver_available();
 void check_solver(int result, const char* call);
+
+// libnccl.so.*: collectives of several devices.
+struct NcclCommunicator;
+struct NcclId {
+  char bytes[128];
+};
+struct Nccl {
+  int (*ncclGetUniqueId)(NcclId* id);
+  int (*ncclCommInitRank)(NcclCommunicator** made, int size, NcclId id, int rank);
+  int (*ncclAllReduce)(const void* from, void* to, std::size_t count, int type, int operation, NcclCommunicator* group,
+                       Stream* stream);
+  int (*ncclBroadcast)(const void* from, void* to, std::size_t count, int type, int root, NcclCommunicator* group,
+                       Stream* stream);
+  int (*ncclReduce)(const void* from, void* to, std::size_t count, int type, int operation, int root,
+                    NcclCommunicator* group, Stream* stream);
+  int (*ncclAllGather)(const void* from, void* to, std::size_t count, int type, NcclCommunicator* group,
+                       Stream* stream);
+  int (*ncclReduceScatter)(const void* from, void* to, std::size_t count, int type, int operation,
+                           NcclCommunicator* group, Stream* stream);
+  const char* (*ncclGetErrorString)(int result);
+};
+const Nccl& nccl();
+void check_nccl(int result, const char* call);
 
 }  // namespace weft::runtime::cuda

@@ -1,0 +1,306 @@
+// What several processes do together, as one program that a launcher starts in each:
+//   processes [device] values,gradients,training,gpt,order   some of these, on the host or on a device each
+//   processes difference | death RANK | exit RANK | late | device death
+// Exits with 0 where every check holds. The last ones are about what goes wrong: they exit with 0 where this process
+// was told so by an Error, and print it.
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "examples/models/gpt2.hpp"
+#include "examples/models/next_token.hpp"
+#include "weft/distributed.hpp"
+#include "weft/weft.hpp"
+
+using namespace weft;
+using distributed::Reduction;
+
+namespace {
+
+int failures = 0;
+
+void expect(bool holds, const char* what, int line) {
+  if (holds) return;
+  std::fprintf(stderr, "rank %d, line %d: %s\n", distributed::rank(), line, what);
+  ++failures;
+}
+#define EXPECT(...) expect((__VA_ARGS__), #__VA_ARGS__, __LINE__)
+
+Device device = Device::cpu();
+
+Tensor on_device(const Tensor& x) { return to(x, device); }
+double number(const Tensor& x) { return cast(x, DType::f64).item<double>(); }
+bool near(const Tensor& a, const Tensor& b, double rtol = 1e-6) {
+  return allclose(cast(a, DType::f64), cast(b, DType::f64), {.rtol = rtol, .atol = 1e-7}).item<bool>();
+}
+bool equal(const Tensor& a, const Tensor& b) { return all(cast(a, DType::f64) == cast(b, DType::f64)).item<bool>(); }
+// 0, 1, 2 ... + 100 * rank
+Tensor own(std::int64_t count, DType dtype, int rank) { return on_device(cast(arange(count) + 10 * rank, dtype)); }
+
+// ---- values ---------------------------------------------------------------------------------------------------------
+
+void values() {
+  const int size = distributed::size(), rank = distributed::rank();
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64, DType::u8}) {
+    Tensor sum = own(6, dtype, 0);
+    std::vector<Tensor> all{sum};
+    for (int other = 1; other < size; ++other) {
+      all.push_back(own(6, dtype, other));
+      sum = sum + all.back();
+    }
+    const Tensor x = own(6, dtype, rank), gathered = distributed::all_gather(x);
+    EXPECT(equal(distributed::all_reduce(x), sum));
+    EXPECT(equal(gathered, concat(all)));
+    EXPECT(gathered.dtype() == dtype);
+    EXPECT(equal(distributed::broadcast(x, size - 1), all.back()));
+    EXPECT(equal(distributed::reduce_scatter(gathered), all[static_cast<std::size_t>(rank)] * size));
+    if (is_floating(dtype)) EXPECT(near(distributed::all_reduce(x, Reduction::mean), sum / size, 1e-2));
+  }
+  const Tensor even = own(3, DType::i64, rank) % 2 == 0;
+  EXPECT(equal(distributed::all_gather(even), distributed::all_gather(cast(even, DType::u8)) == 1));
+  EXPECT(number(distributed::all_reduce(full({}, rank))) == size * (size - 1) / 2);  // 0-d
+  EXPECT(distributed::all_gather(zeros({0, 3})).size(0) == Dim(0));
+
+  // In a compiled function, in the middle of others, of a view and of a scalar; the same bits as eagerly.
+  const auto f = [](const Tensor& x) {
+    const Tensor sum = distributed::all_reduce(transpose(x) * 2) + 1;
+    const Tensor part = distributed::reduce_scatter(reshape(slice(x, 0, 1, 9), {-1}), Reduction::mean);
+    return std::tuple(sum, exp(-distributed::all_gather(part)), distributed::broadcast(mean(x), 1) * 3);
+  };
+  const Tensor x = reshape(own(80, DType::f32, rank), {16, 5}) / 7;
+  const auto [a, b, c] = f(x);
+  const auto compiled = compile(f);
+  for (int i = 0; i < 3; ++i) {
+    const auto [d, e, g] = compiled(x);
+    EXPECT(near(a, d) && near(b, e) && near(c, g));
+  }
+  // One example of several, in the processes and in the batch.
+  const auto gathers = [](const Tensor& row) {
+    return distributed::all_gather(row) + distributed::all_reduce(sum(row)) +
+           sum(distributed::reduce_scatter(distributed::all_gather(row)));
+  };
+  const Tensor batch = slice(x, 0, 0, 4), mapped = vmap(gathers)(batch);
+  for (int i = 0; i < 4; ++i) EXPECT(near(select(mapped, 0, i), gathers(select(batch, 0, i))));
+  distributed::barrier();
+}
+
+// ---- derivatives ----------------------------------------------------------------------------------------------------
+
+// Of the sum of all losses: moves x of each process, and looks at that sum.
+void gradients() {
+  const int size = distributed::size(), rank = distributed::rank();
+  const Tensor weights = on_device(cast(arange(4 * size), DType::f64)) / 3 + rank;
+  const auto check = [&](auto f, const char* what) {
+    const Tensor x = on_device(cast(arange(4), DType::f64)) / 5 + 0.3 * (rank + 1);
+    const Tensor found = grad(f, x);
+    for (int moved = 0; moved < size; ++moved)
+      for (int i = 0; i < 4; ++i) {
+        const double step = 1e-5;
+        const Tensor by = on_device(cast(arange(4) == i, DType::f64)) * (moved == rank ? step : 0);
+        const double slope = number(distributed::all_reduce(f(x + by) - f(x - by))) / (2 * step);
+        if (moved == rank)
+          expect(std::abs(slope - number(select(found, 0, i))) < 1e-6 * (1 + std::abs(slope)), what, i);
+      }
+  };
+  check([&](const Tensor& x) { return sum(square(distributed::all_reduce(square(x))) * slice(weights, 0, 0, 4)); },
+        "all_reduce");
+  check(
+      [&](const Tensor& x) {
+        return sum(square(distributed::all_reduce(x, Reduction::mean)) * slice(weights, 0, 0, 4));
+      },
+      "mean");
+  check([&](const Tensor& x) { return sum(exp(distributed::broadcast(x, 1)) * slice(weights, 0, 0, 4)); }, "broadcast");
+  check([&](const Tensor& x) { return sum(square(distributed::all_gather(square(x))) * weights); }, "all_gather");
+  check([&](const Tensor& x) { return sum(square(distributed::reduce_scatter(square(tile(x, {size})) * weights))); },
+        "reduce_scatter");
+  const auto [value, tangent] =
+      jvp([](const Tensor& x) { return distributed::all_reduce(square(x)); }, weights, weights);
+  EXPECT(near(tangent, distributed::all_reduce(2 * square(weights)), 1e-12));
+  // In a compiled function, where the losses themselves are added first.
+  const auto compiled = compile([](const Tensor& x) {
+    return grad([](const Tensor& x) { return square(distributed::all_reduce(sum(exp(x)))); }, x);
+  });
+  const Tensor total = distributed::all_reduce(sum(exp(weights)));
+  EXPECT(near(compiled(weights), 2 * size * total * exp(weights), 1e-12));
+}
+
+// ---- training -------------------------------------------------------------------------------------------------------
+
+struct Mlp {
+  nn::Linear in{12, 32}, middle{32, 32}, out{32, 5};
+  Tensor operator()(const Tensor& x) const { return out(gelu(middle(gelu(in(x))))); }
+};
+
+// Trains two copies: one with the whole batch in each process, one with this process's part of it.
+template <class LossOf, class Model>
+void train(const Model& start, const Tensor& x, const Tensor& y, std::int64_t bucket_bytes, int steps) {
+  const int size = distributed::size(), rank = distributed::rank();
+  Model whole = start, parts = start;
+  optim::AdamW for_whole(whole, {.lr = 1e-2}), for_parts(parts, {.lr = 1e-2});
+  const auto step = compile([](Model& model, optim::AdamW& optimizer, const Tensor& x, const Tensor& y) {
+    auto [loss, gradients] = value_and_grad([&](const Model& m) { return LossOf()(m, x, y); }, model);
+    optimizer.update(model, gradients);
+    return loss;
+  });
+  const auto step_together =
+      compile([](Model& model, optim::AdamW& optimizer, const Tensor& x, const Tensor& y, std::int64_t bytes) {
+        auto [loss, gradients] = value_and_grad([&](const Model& m) { return LossOf()(m, x, y); }, model);
+        optimizer.update(model, distributed::average(gradients, {.bytes = bytes}));
+        return distributed::all_reduce(loss, Reduction::mean);
+      });
+  const std::int64_t own = static_cast<std::int64_t>(x.size(0)) / size;
+  const Tensor x_part = slice(x, 0, rank * own, (rank + 1) * own), y_part = slice(y, 0, rank * own, (rank + 1) * own);
+  for (int i = 0; i < steps; ++i) {
+    const Tensor a = step(whole, for_whole, x, y), b = step_together(parts, for_parts, x_part, y_part, bucket_bytes);
+    EXPECT(near(a, b, 1e-5));
+  }
+  tree::for_each(whole, parts, [&](const char* path, const Param& a, const Param& b) {
+    expect(allclose(a.tensor(), b.tensor(), {.rtol = 1e-3, .atol = 2e-5}).template item<bool>(), path, __LINE__);
+    expect(equal(distributed::broadcast(b.tensor()), b.tensor()), path, __LINE__);  // the bits of rank 0
+  });
+}
+
+struct MlpLoss {
+  Tensor operator()(const Mlp& m, const Tensor& x, const Tensor& y) const { return nn::cross_entropy(m(x), y); }
+};
+void training() {
+  seed(100 + distributed::rank());
+  Mlp model;
+  nn::to(model, device);
+  distributed::replicate(model);
+  seed(3);
+  const std::int64_t batch = 8 * distributed::size();
+  const Tensor x = on_device(normal({batch, 12})), y = on_device(arange(batch) % 5);
+  train<MlpLoss>(model, x, y, 2000, 6);
+}
+
+struct GptLoss {
+  Tensor operator()(const models::Gpt2& m, const Tensor& x, const Tensor& y) const {
+    const Tensor logits = m(x);
+    return nn::cross_entropy(reshape(logits, {-1, logits.size(2)}), reshape(y, {-1}));
+  }
+};
+void gpt() {
+  seed(5);
+  models::Gpt2 model({.vocab_size = 40, .context = 16, .width = 32, .layers = 1, .heads = 2, .dropout = 0});
+  nn::to(model, device);
+  const std::int64_t batch = 2 * distributed::size();
+  const Tensor tokens = on_device(reshape(arange(batch * 17) * 7 % 40, {batch, 17}));
+  train<GptLoss>(model, slice(tokens, 1, 0, 16), slice(tokens, 1, 1, 17), 16 << 10, 3);
+}
+
+// Processes whose batches differ have kernels of their own, and their collectives in one order; that nobody reads one
+// is the same in all.
+void order() {
+  const int rank = distributed::rank();
+  const auto f = compile([](const Tensor& x, const Tensor& w) {
+    const Tensor dead = distributed::all_reduce(sum(x) * 3);
+    const Tensor a = distributed::all_reduce(sum(exp(x), 0)), same = distributed::all_reduce(sum(exp(x), 0));
+    const Tensor b = distributed::all_gather(matmul(w, w)), c = distributed::all_reduce(sum(x * x));
+    return std::tuple(a + same, b, c);
+  });
+  const Tensor x = full({4 + 30 * rank, 7}, 0.5), w = full({9, 9}, rank);
+  for (int i = 0; i < 3; ++i) {
+    const auto [a, b, c] = f(x, w);
+    const int size = distributed::size(), rows = 4 * size + 30 * size * (size - 1) / 2;
+    EXPECT(near(a, full({7}, 2 * rows * std::exp(0.5)), 1e-5));
+    EXPECT(near(c, full({}, rows * 7 * 0.25), 1e-5));
+    EXPECT(number(select(select(b, 0, 9 * size - 1), 0, 0)) == 9.0 * (size - 1) * (size - 1));
+  }
+}
+
+// ---- what goes wrong ------------------------------------------------------------------------------------------------
+
+int told(const char* by) {
+  std::printf("rank %d was told: %s\n", distributed::rank(), by);
+  return 0;
+}
+
+int difference() {
+  const int rank = distributed::rank();
+  try {
+    distributed::all_reduce(ones({rank == 1 ? 5 : 4}));
+  } catch (const Error& error) {
+    if (!std::strstr(error.what(), "all_reduce of 4 f32") ||
+        !std::strstr(error.what(), "rank 1 at an all_reduce of 5 f32")) {
+      std::fprintf(stderr, "%s\n", error.what());
+      return 1;
+    }
+    // The group has ended: what comes later says the same.
+    try {
+      distributed::barrier();
+    } catch (const Error& later) {
+      if (!std::strcmp(later.what(), error.what())) return told(error.what());
+    }
+  }
+  return 1;
+}
+
+// Rank 1 dies while the others wait for their device, on which the sum never comes.
+int loses_on_device() {
+  const auto f = compile([](const Tensor& x) { return distributed::all_reduce(sum(x * 2)); });
+  const Tensor x = on_device(ones({100}));
+  for (int i = 0; i < 6; ++i) number(f(x));
+  if (distributed::rank() == 1) kill(getpid(), SIGKILL);
+  number(f(x));
+  return 1;
+}
+
+int loses(int which, bool dies) {
+  const auto f = compile([](const Tensor& x) { return distributed::all_reduce(sum(x * 2)); });
+  for (int i = 0; i < 3; ++i) f(ones({100}));
+  if (distributed::rank() == which) {
+    if (dies) kill(getpid(), SIGKILL);
+    return 0;
+  }
+  try {
+    f(ones({100}));
+  } catch (const Error& error) {
+    return told(error.what());
+  }
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "";
+  try {
+    if (what == "late") {  // a collective before init()
+      distributed::all_reduce(ones({2}));
+      try {
+        distributed::init();
+      } catch (const Error& error) {
+        return std::strstr(error.what(), "init() comes first") ? 0 : 1;
+      }
+      return 1;
+    }
+    distributed::init();
+    distributed::init();
+    if (const char* const expected = std::getenv("WEFT_TEST_PROCESSES");
+        expected && std::atoi(expected) != distributed::size()) {
+      std::fprintf(stderr, "there are %d processes\n", distributed::size());
+      return 1;
+    }
+    if (argc > 2 && what == "device") device = Device::cuda(distributed::local_rank());
+    const std::string cases = what == "device" ? argv[2] : what;
+    if (what == "device" && cases == "death") return loses_on_device();
+    if (cases == "difference") return difference();
+    if (cases == "death" || cases == "exit") return loses(std::atoi(argv[2]), cases == "death");
+    const struct {
+      const char* name;
+      void (*check)();
+    } all[] = {{"values", values}, {"gradients", gradients}, {"training", training}, {"gpt", gpt}, {"order", order}};
+    for (const auto& [name, check] : all)
+      if (cases.find(name) != std::string::npos) check();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "rank %d: %s\n", distributed::rank(), error.what());
+    return 1;
+  }
+  return failures ? 1 : 0;
+}
