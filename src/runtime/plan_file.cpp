@@ -127,7 +127,9 @@ void write_plan(FieldWriter& to, const Plan& plan) {
       continue;
     }
     if (std::ranges::find(device_steps, name) == std::end(device_steps))
-      return to.refuse(concat_text("the step ", launch.name, " (", name, ") has no form on disk for a device"));
+      return to.refuse(concat_text("the step ", name, " (",
+                                   launch.operations.empty() ? launch.name : launch.operations[0],
+                                   ") has no form on disk for a device"));
     FieldWriter step;  // its bytes are counted: who has no reader for it passes over them
     launch.step->write(step, launch.entry);
     if (!step.refusal().empty()) return to.refuse(step.refusal());

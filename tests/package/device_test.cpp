@@ -184,6 +184,17 @@ TEST_CASE("what can't be packaged for a device is refused by its name" * needs(n
     CHECK_FALSE(std::filesystem::exists(path));
   };
   says("sm_70", normalized, ones({2, 3}), "can't be made for the device \"sm_70\": there are sm_80, ");
+  says(
+      "sm_80", [](const Tensor& x) { return linalg::qr(x).q; }, ones({4, 3}),
+      "can't be packaged: the step factorization (");
+  says(
+      "sm_80", [](const Tensor& x) { return fft::rfft(x).real; }, ones({4, 8}), "for a device");
+  says(
+      "sm_80",
+      [](const Tensor& x) {
+        return x + constant({1.0F, 2.0F, 3.0F});
+      },
+      ones({2, 3}), "different devices");
   const auto read_value = [](const Tensor& x) { return sum(x).item() > 0 ? x : -x; };
   says("sm_80", read_value, ones({2, 3}), "item");
 }
