@@ -88,7 +88,7 @@ void barrier(Loc loc) {
 namespace detail {
 namespace {
 
-// The tensors of one bucket, as one tensor that is reduced.
+// The tensors of one bucket, as one tensor that is reduced. Each is divided where it is computed.
 void average_together(std::span<Tensor* const> tensors, Loc loc) {
   using distributed::Reduction;
   if (tensors.size() == 1) {
@@ -96,9 +96,11 @@ void average_together(std::span<Tensor* const> tensors, Loc loc) {
     return;
   }
   std::vector<Tensor> parts;
-  for (const Tensor* const each : tensors)
-    parts.push_back(reshape_to(*each, Shape::of(type_of(*each).shape.element_count()), loc));
-  const Tensor bucket = distributed::all_reduce(At(concat(parts, 0, loc), loc), Reduction::mean);
+  for (const Tensor* const each : tensors) {
+    const Tensor part = *each / distributed::size();
+    parts.push_back(reshape_to(part, Shape::of(type_of(part).shape.element_count()), loc));
+  }
+  const Tensor bucket = distributed::all_reduce(At(concat(parts, 0, loc), loc));
   Dim begin = 0;
   for (Tensor* const each : tensors) {
     const Shape shape = type_of(*each).shape;

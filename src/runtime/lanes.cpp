@@ -14,13 +14,44 @@ bool depends(const std::vector<Touched>& later, const std::vector<Touched>& earl
   return false;
 }
 
+bool is_collective(const std::vector<Touched>& step) {
+  return std::ranges::any_of(step, [](const Touched& touched) { return touched.begin == by_collectives.begin; });
+}
+
+constexpr int lane_of_collectives = most_lanes - 1;
+
+// Of many steps: those of a lane run in order, so each comes after the latest one of the other lane that it depends on.
+std::vector<Ordered> assign_two_lanes(std::span<const std::vector<Touched>> steps) {
+  std::vector<Ordered> ordered(steps.size());
+  std::vector<std::size_t> collectives;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const auto waits_for = [&](std::size_t j) {
+      if (!depends(steps[i], steps[j])) return false;
+      ordered[i].after.push_back(j);
+      return true;
+    };
+    if (is_collective(steps[i])) {
+      ordered[i].lane = lane_of_collectives;
+      for (std::size_t j = i; j-- > 0;)
+        if (ordered[j].lane != lane_of_collectives && waits_for(j)) break;
+      collectives.push_back(i);
+    } else {
+      for (std::size_t k = collectives.size(); k-- > 0;)
+        if (waits_for(collectives[k])) break;
+    }
+  }
+  return ordered;
+}
+
 }  // namespace
 
 std::vector<Ordered> assign_lanes(std::span<const std::vector<Touched>> steps) {
+  if (steps.size() > most_ordered) return assign_two_lanes(steps);
   std::vector<Ordered> ordered(steps.size());
-  if (steps.size() > most_ordered) return ordered;
   std::vector<std::bitset<most_ordered>> before(steps.size());  // by step: all that it comes after
   std::vector<std::size_t> last;                                // by lane: its latest step
+  const bool apart = std::ranges::any_of(steps, is_collective);
+  const std::size_t most = apart ? lane_of_collectives : most_lanes;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     std::vector<std::size_t> after;
     for (std::size_t j = i; j-- > 0;) {
@@ -34,15 +65,17 @@ std::vector<Ordered> assign_lanes(std::span<const std::vector<Touched>> steps) {
     std::size_t lane = last.size();
     for (std::size_t k = 0; k < last.size(); ++k)
       if (before[i][last[k]] && (lane == last.size() || last[k] > last[lane])) lane = k;
-    if (lane == last.size() && lane == most_lanes)
+    if (lane == last.size() && lane == most)
       lane = static_cast<std::size_t>(std::min_element(last.begin(), last.end()) - last.begin());
-    if (lane == last.size()) {
+    if (apart && is_collective(steps[i])) {
+      lane = lane_of_collectives;
+    } else if (lane == last.size()) {
       last.push_back(i);
     } else {
       before[i] |= before[last[lane]];
       before[i].set(last[lane]);
+      last[lane] = i;
     }
-    last[lane] = i;
     ordered[i].lane = static_cast<int>(lane);
     for (const std::size_t j : after)
       if (ordered[j].lane != ordered[i].lane) ordered[i].after.push_back(j);

@@ -14,7 +14,11 @@ struct Touched {
   bool written;
 };
 
-// More steps than most_ordered are one lane.
+// What a collective touches besides: they run one after the other, in a lane of their own, the last. Who waits for none
+// of them never waits.
+inline constexpr Touched by_collectives{1, 2, true};
+
+// More steps than most_ordered are one lane, but for collectives.
 inline constexpr std::size_t most_ordered = 512;
 std::vector<Ordered> assign_lanes(std::span<const std::vector<Touched>> steps);
 

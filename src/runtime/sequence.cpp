@@ -181,7 +181,7 @@ std::vector<std::vector<Touched>> Sequence::touched(std::span<void* const> point
     }
     // A workspace is one step's at a time.
     if (steps_[s].step->has_workspace()) all[s].push_back({0, 1, true});
-    if (steps_[s].step->is_collective()) all[s].push_back({1, 2, true});
+    if (steps_[s].step->is_collective()) all[s].push_back(by_collectives);
   }
   return all;
 }

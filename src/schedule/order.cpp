@@ -211,6 +211,55 @@ void postpone_updates(Steps& order, const Schedule& schedule, const StepGraph& g
   });
 }
 
+// Collectives, and what is computed for them alone, as soon as what they wait for is there: on a device they are on
+// their way while the steps after them run. A gradient is held as its bucket then, in as much memory. By steps to the
+// memory that a collective reads, what is computed for it is few: all of a training step is computed for some.
+void hasten_collectives(Steps& order, const Schedule& schedule, const StepGraph& graph) {
+  constexpr int most = 3, none = most + 1;
+  std::vector<bool> is_sent(schedule.buffers.size(), false);
+  for (const Step& step : schedule.steps)
+    if (step.payload->is_collective()) is_sent[static_cast<std::size_t>(step.buffers.front())] = true;
+  if (std::ranges::find(is_sent, true) == is_sent.end()) return;
+  const auto writes_sent = [&](const Step& step) {
+    const std::vector<bool> writes = step.payload->writes(step.buffers.size());
+    for (std::size_t i = 0; i < writes.size(); ++i)
+      if (writes[i] && is_sent[static_cast<std::size_t>(step.buffers[i])]) return true;
+    return false;
+  };
+  std::vector<int> distance(order.size(), none);
+  std::vector<std::size_t> waits(order.size());
+  for (std::size_t i = order.size(); i-- > 0;) {
+    const std::uint32_t s = order[i];
+    const Step& step = schedule.steps[s];
+    waits[s] = graph.before[s].size();
+    if (step.payload->is_collective() || writes_sent(step)) {
+      distance[s] = 0;
+    } else if (!graph.after[s].empty()) {
+      distance[s] = 1;
+      for (const std::uint32_t reader : graph.after[s]) distance[s] = std::max(distance[s], distance[reader] + 1);
+      distance[s] = std::min(distance[s], none);
+    }
+  }
+  Steps made;
+  std::vector<bool> done(order.size(), false);
+  const auto run = [&](std::uint32_t first) {
+    Steps ready{first};
+    while (!ready.empty()) {
+      const std::uint32_t s = ready.back();
+      ready.pop_back();
+      done[s] = true;
+      made.push_back(s);
+      for (const std::uint32_t after : graph.after[s])
+        if (--waits[after] == 0 && distance[after] <= most) ready.push_back(after);
+    }
+  };
+  for (const std::uint32_t s : order)
+    if (!done[s] && waits[s] == 0 && distance[s] <= most) run(s);
+  for (const std::uint32_t s : order)
+    if (!done[s]) run(s);
+  order = std::move(made);
+}
+
 // The vertices in groups: two are in one group where each comes before the other. A group comes after those that it
 // reads. R. Tarjan, Depth-first search and linear graph algorithms, 1972; without recursion.
 std::vector<Steps> groups_in_order(const std::vector<Steps>& before) {
@@ -314,6 +363,7 @@ void order_steps(Schedule& schedule, std::size_t fixed, std::span<const std::uin
       least = most;
       best = std::move(order);
     }
+  if (device.type != Device::Type::cpu) hasten_collectives(best, schedule, graph);
   postpone_updates(best, schedule, graph, score);
   std::vector<Step> steps;
   for (const std::uint32_t s : best) steps.push_back(std::move(schedule.steps[s]));

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <random>
 
 using namespace weft;
@@ -76,5 +77,28 @@ TEST_CASE("more steps than can be ordered are one lane") {
   for (const Ordered& step : assign_lanes(steps)) {
     CHECK(step.lane == 0);
     CHECK(step.after.empty());
+  }
+}
+
+TEST_CASE("collectives have a lane of their own, among few steps and many") {
+  for (const std::size_t count : {std::size_t{12}, most_ordered + 40}) {
+    // A chain of kernels; every third result is sent, and the last kernel reads what came back first.
+    std::vector<std::vector<Touched>> steps;
+    std::vector<std::size_t> collectives;
+    for (std::size_t i = 0; steps.size() < count; ++i) {
+      steps.push_back({reads(1000 * i), writes(1000 * (i + 1))});
+      if (i % 3 != 2) continue;
+      collectives.push_back(steps.size());
+      steps.push_back({reads(1000 * (i + 1)), writes(1000 * (i + 1) + 500), by_collectives});
+    }
+    steps.push_back({reads(3500), writes(8)});
+    const std::vector<Ordered> ordered = assign_lanes(steps);
+    const int own = ordered[collectives[0]].lane;
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      CHECK((ordered[i].lane == own) == (std::ranges::find(collectives, i) != collectives.end()));
+    for (const std::size_t each : collectives) CHECK(ordered[each].after == std::vector<std::size_t>{each - 1});
+    CHECK(ordered.back().after == std::vector<std::size_t>{collectives[0]});
+    for (std::size_t i = 0; i + 1 < steps.size(); ++i)  // no kernel waits for one that it does not read
+      if (ordered[i].lane != own) CHECK(ordered[i].after.empty());
   }
 }
