@@ -23,6 +23,7 @@ namespace detail {
 struct GraphData;  // a graph and what belongs to its function
 const Graph& graph_of(const GraphView& view);
 GraphView view_of(std::shared_ptr<const GraphData> data);
+std::vector<std::int64_t> sizes_of_inputs(const GraphView& view, std::span<const Tensor> inputs, Loc loc);
 }  // namespace detail
 
 // The operation that gives a value of a graph.
@@ -50,6 +51,9 @@ class GraphView {
   const std::vector<Tensor>& inputs() const;   // the function's tensors that it reads
   const std::vector<Tensor>& outputs() const;  // results, and the state that the function changes
   const std::vector<Tensor>& nodes() const;    // the first result of each operation, operands first
+  // Whether an input is a Param or a Buffer that the function only reads: mostly the same value in all calls, as
+  // Tensor::same() says. The program may replace it. Throws Error where there is no such input.
+  bool is_constant(std::size_t input) const;
   std::size_t index(
       const Tensor& value) const;  // of its operation in nodes(). Throws Error where it is of another graph
   std::string text() const;        // a line an operation, with the user's lines: what explain() prints
@@ -77,6 +81,8 @@ class GraphView {
   explicit GraphView(std::shared_ptr<const detail::GraphData> data) : data_(std::move(data)) {}
   friend const Graph& detail::graph_of(const GraphView& view);
   friend GraphView detail::view_of(std::shared_ptr<const detail::GraphData> data);
+  friend std::vector<std::int64_t> detail::sizes_of_inputs(const GraphView& view, std::span<const Tensor> inputs,
+                                                           Loc loc);
   std::shared_ptr<const detail::GraphData> data_;
 };
 

@@ -9,10 +9,12 @@
 #pragma once
 #include <cstddef>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "weft/compile.hpp"
+#include "weft/graph.hpp"
 
 namespace weft::onnx {
 
@@ -105,7 +107,20 @@ void save(const NewModel& to, const Compiled<F, void, Bound<T...>, void, void>& 
   });
 }
 
+// A graph that a backend is asked for (weft/backends.hpp) as the bytes of a model of operator set 23, for an engine
+// that reads ONNX. Its inputs are input_0, input_1, ..., its outputs output_0, ..., sizes that vary s0, s1, ... An
+// input that `constants` has a tensor for is an initializer of that value; an undefined tensor, or none, leaves it an
+// input. Checks are left out. Throws Error, with the line of the operation, where ONNX has none for it.
+std::vector<std::byte> to_bytes(const GraphView& graph, std::span<const Tensor> constants = {},
+                                Loc loc = Loc::current());
+
 // Names of the operations of ONNX's default domain that load() takes, in alphabetical order.
 std::vector<std::string> operations();
+
+namespace detail {
+// The backends "onnxruntime" and "openvino" (docs/backends.md), in every program that has this header.
+bool register_engines();
+inline const bool engines_are_registered = register_engines();
+}  // namespace detail
 
 }  // namespace weft::onnx

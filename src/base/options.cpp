@@ -70,6 +70,8 @@ ProcessOptions read_options() {
   options.cudnn = number("WEFT_CUDNN", 1, 0, 1) != 0;
   options.tensor_cores = number("WEFT_TENSOR_CORES", 1, 0, 2);
   options.unordered_sums = number("WEFT_UNORDERED_SUMS", 0, 0, 1) != 0;
+  options.onnxruntime = environment("WEFT_ONNXRUNTIME");
+  options.openvino = environment("WEFT_OPENVINO");
   options.nvrtc_check = number("WEFT_NVRTC_CHECK", 0, 0, 1) != 0;
   options.raise_compile_errors = number("WEFT_RAISE_COMPILE_ERRORS", 0, 0, 1) != 0;
   for (std::string_view names = environment("WEFT_SKIP_PASSES"); !names.empty();) {

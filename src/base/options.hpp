@@ -28,6 +28,7 @@ struct ProcessOptions {
   int num_threads = 0;                  // 0: OpenMP's default
   std::uint64_t memory_limit = 0;       // bytes; 0: what the machine has
   std::uint64_t cuda_memory_limit = 0;  // bytes of each device; 0: none
+  std::string onnxruntime, openvino;    // libraries of engines; empty: the names that the loader knows
   bool unordered_sums = false;          // libraries may add floats in an order that differs from run to run
 };
 

@@ -1,5 +1,7 @@
-// Writing a graph as an ONNX file. In: what a call has traced, composites whole. Out: a file of operator set 23. A
-// table of pointwise operations, a function for each other primitive, and one for each composite that ONNX has.
+// Writing a graph as an ONNX model. In: a graph, composites whole. Out: a model of operator set 23. A table of
+// pointwise operations, a function for each other primitive, and one for each composite that ONNX has.
+#include "onnx/export.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -7,15 +9,10 @@
 #include <unordered_map>
 
 #include "base/fail.hpp"
-#include "io/file.hpp"
 #include "ir/callee.hpp"
 #include "ir/composites.hpp"
-#include "onnx/file.hpp"
 #include "record/expressions.hpp"
 #include "record/record.hpp"
-#include "trace/call_context.hpp"
-#include "trace/names.hpp"
-#include "weft/onnx.hpp"
 
 namespace weft::onnx {
 namespace {
@@ -162,8 +159,8 @@ bool has_node(const Node& node) {
 class Writer {
  public:
   // Of the whole graph, or of one inside.
-  Writer(const Graph& graph, std::string file, Loc loc) : symbols_(graph), file_(std::move(file)), loc_(loc) {}
-  Writer(Writer& outer) : symbols_(outer.symbols_), outer_(&outer), file_(outer.file_), loc_(outer.loc_) {}
+  Writer(const Graph& graph, const ModelPurpose& purpose) : symbols_(graph), purpose_(purpose) {}
+  Writer(Writer& outer) : symbols_(outer.symbols_), outer_(&outer), purpose_(outer.purpose_) {}
 
   GraphData made;
 
@@ -198,7 +195,7 @@ class Writer {
   std::string number(DType dtype, double value) { return scalar(full({}, value, {dtype})); }
   std::string integer(DType dtype, std::int64_t value) { return scalar(full({}, value, {dtype})); }
   std::string scalar(const Tensor& value) {
-    const io::HostElements elements(value, loc_);
+    const io::HostElements elements(value, purpose_.loc);
     TensorData data{fresh(), element_type(value.dtype())};
     data.bytes.assign(elements.bytes().begin(), elements.bytes().end());
     made.initializers.push_back(std::move(data));
@@ -232,7 +229,7 @@ class Writer {
  private:
   template <class... Parts>
   [[noreturn]] void refuse(const Node& node, const Parts&... parts) const {
-    fail("onnx::save", node.loc.file ? node.loc : loc_, file_, ": ", parts...);
+    purpose_.refuse(node.loc, parts...);
   }
 
   // ---- sizes
@@ -267,7 +264,7 @@ class Writer {
       for (int axis = 0; axis < shape_of(input).rank(); ++axis)
         if (shape_of(input)[axis].same(symbol))
           return emit("Shape", {name(input)}, {attribute("start", axis), attribute("end", axis + 1)});
-    fail("onnx::save", loc_, file_, ": a size depends on values, and is that of no input");
+    purpose_.refuse({}, "a size depends on values, and is that of no input");
   }
   std::string sizes(const Shape& shape) {
     bool known = true;
@@ -324,7 +321,10 @@ class Writer {
 
   void write(const Node& node) {
     const Tensor value(const_cast<Node*>(&node));
-    if (node.op == Op::check) return;
+    if (node.op == Op::check) {
+      if (outer_ && purpose_.with_checks) refuse(node, "a check inside a loop or a choice can't be given to an engine");
+      return;
+    }
     if (node.op == Op::call) return write_call(node);
     if (node.op == Op::scan) return write_scan(node);
     if (node.op == Op::while_loop) return write_while(node);
@@ -397,7 +397,7 @@ class Writer {
         TensorData data{fresh(), element_type(dtype)};
         for (Dim each : node.type.shape) data.sizes.push_back(each.constant());
         const OutsideTraces outside;
-        const io::HostElements elements(Tensor(const_cast<Node*>(&node)), loc_);
+        const io::HostElements elements(Tensor(const_cast<Node*>(&node)), purpose_.loc);
         data.bytes.assign(elements.bytes().begin(), elements.bytes().end());
         made.initializers.push_back(std::move(data));
         return made.initializers.back().name;
@@ -719,8 +719,7 @@ class Writer {
 
   const Graph& symbols_;
   Writer* const outer_ = nullptr;
-  const std::string file_;
-  const Loc loc_;
+  const ModelPurpose& purpose_;
   int count_ = 0;
   std::unordered_map<std::uint64_t, std::string> names_, scalars_, sizes_;
 };
@@ -754,85 +753,47 @@ void drop_unread(GraphData& graph) {
   std::erase_if(graph.initializers, [&](const TensorData& each) { return !used.contains(each.name); });
 }
 
-// `argument 0 (in.weight)` as in.weight.
-std::string path_in(const std::string& name) {
-  const std::size_t open = name.find('('), close = name.rfind(')');
-  return open == name.npos || close == name.npos ? std::string() : name.substr(open + 1, close - open - 1);
-}
-
 }  // namespace
 
-weft::detail::FunctionHandle detail::function_to_save(const weft::detail::FunctionHandle& function, Loc loc) {
-  return weft::detail::FunctionHandle(weft::detail::make_function(
-      {.dynamic = function.get()->options.dynamic, .check = Check::never, .backend = Backend::eager, .fullgraph = true},
-      loc));
-}
-void detail::save_call(const std::string& path, const weft::detail::FunctionHandle& handle,
-                       const weft::detail::CallSignature& signature, Loc loc) {
-  using namespace weft::detail;
-  const Scratch& scratch = innermost_scratch();
-  const Specialization* const found = handle.get()->find(scratch.words);
-  WEFT_CHECK(found, "a call that was traced has no specialization");
-  const TraceResult& traced = found->first().traced;
-  const std::string file = path.substr(path.find_last_of('/') + 1);
-  if (!traced.states.empty() || !traced.numbers.empty())
-    fail("onnx::save", loc, file, ": the function changes its arguments, and a graph of ONNX can't");
-  if (traced.generator.kind != Source::Kind::undefined) fail("onnx::save", loc, file, ": the function draws numbers");
-
-  const CallLayout layout(signature, scratch.arguments, scratch.words);
-  const Graph graph = with_calls_inlined(traced.graph, [](const Node& node) { return !has_node(node); });
-  Writer writer(graph, file, loc);
+WrittenModel write_model(const Graph& traced, const ModelPorts& ports, const ModelPurpose& purpose) {
+  const Graph graph = with_calls_inlined(traced, [](const Node& node) { return !has_node(node); });
+  Writer writer(graph, purpose);
   writer.made.name = "graph";
-  std::set<std::string>& taken = writer.taken;
-  const auto named = [&](std::size_t leaf) {
-    const std::string text = path_in(layout.name(leaf));
-    std::string name = text.empty() ? concat_text("input_", layout.leaf(leaf).argument) : text;
-    if (taken.contains(name)) name = concat_text("argument_", layout.leaf(leaf).argument, ".", name);
-    while (!taken.insert(name).second) name += '_';
-    return name;
-  };
-  std::vector<std::string> leaf_names(layout.leaf_count());
+  for (const std::string& name : ports.inputs) writer.taken.insert(name);
+  for (const ModelPorts::Output& each : ports.outputs) writer.taken.insert(each.name);
   for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
-    const std::size_t leaf = traced.inputs[i];
-    if (leaf >= layout.leaf_count()) fail("onnx::save", loc, file, ": the function draws numbers");
-    const std::string name = leaf_names[leaf] = named(leaf);
+    const std::string& name = ports.inputs[i];
     writer.set(graph.inputs[i], name);
-    const Leaf& given = layout.leaf(leaf);
-    if (given.kind != LeafKind::param && given.kind != LeafKind::buffer) {
+    if (i >= ports.initializers.size() || !ports.initializers[i].defined()) {
       writer.made.inputs.push_back(Writer::port(name, type_of(graph.inputs[i])));
       continue;
     }
-    TensorData data{name, element_type(type_of(given.tensor()).dtype)};
-    for (Dim each : given.tensor().shape()) data.sizes.push_back(each.constant());
-    const io::HostElements elements(given.tensor(), loc);
+    const Tensor& value = ports.initializers[i];
+    TensorData data{name, element_type(type_of(value).dtype)};
+    for (Dim each : value.shape()) data.sizes.push_back(each.constant());
+    const io::HostElements elements(value, purpose.loc);
     data.bytes.assign(elements.bytes().begin(), elements.bytes().end());
     writer.made.initializers.push_back(std::move(data));
   }
   writer.nodes_of(graph);
   std::vector<Tensor> values;
   std::vector<std::string> names;
-  for (const Source& each : traced.results) {
-    if (each.kind == Source::Kind::undefined) continue;
-    std::string name = names.empty() ? "output" : concat_text("output_", names.size());
-    while (!taken.insert(name).second) name += '_';
-    names.push_back(name);
-    if (each.kind == Source::Kind::computed) {
-      values.push_back(graph.outputs[each.index]);
-      continue;
-    }
-    const auto input = std::ranges::find(traced.inputs, each.index);
-    if (input == traced.inputs.end())
-      fail("onnx::save", loc, file, ": the function returns an argument that it does not read");
-    values.push_back(graph.inputs[static_cast<std::size_t>(input - traced.inputs.begin())]);
+  for (const ModelPorts::Output& each : ports.outputs) {
+    values.push_back((each.is_input ? graph.inputs : graph.outputs)[each.index]);
+    names.push_back(each.name);
+  }
+  WrittenModel written;
+  for (const Tensor& effect : graph.effects) {
+    if (!purpose.with_checks || effect.node()->op != Op::check) continue;
+    written.checks.push_back(interned_text(effect.node()->attributes<Message>().text.id));
+    values.push_back(effect.node()->input(0));
+    names.push_back(writer.fresh());
   }
   writer.outputs_of(values, names);
-
-  ModelData model{10, {{"", written_set}}, "weft"};
   drop_unread(writer.made);
-  model.graph = std::move(writer.made);
-  io::NewFile out("onnx::save", path.c_str(), loc);
-  out.write(serialize_model(model));
-  out.finish();
+  written.model = {10, {{"", written_set}}, "weft"};
+  written.model.graph = std::move(writer.made);
+  return written;
 }
 
 }  // namespace weft::onnx

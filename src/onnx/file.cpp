@@ -396,6 +396,8 @@ std::string serialize_model(const ModelData& model) {
   write(model.operator_sets, made);
   write(model.graph, *made.mutable_graph());
   for (const FunctionData& each : model.functions) write(each, *made.add_functions());
+  if (made.ByteSizeLong() > std::size_t{std::numeric_limits<int>::max()})
+    fail("onnx", {}, "the model has ", made.ByteSizeLong(), " bytes, and one piece of ONNX has at most 2 GiB");
   return made.SerializeAsString();
 }
 TensorData parse_tensor(std::span<const std::uint8_t> bytes, const std::string& file, Loc loc) {

@@ -99,6 +99,7 @@ struct ModelData {
 // Throws Error that begins with `file` where the bytes are no model. Other files are read from `folder`; empty: none
 // is.
 ModelData parse_model(std::span<const std::uint8_t> bytes, const std::string& file, const std::string& folder, Loc loc);
+// Throws Error where it takes more than 2 GiB.
 std::string serialize_model(const ModelData& model);
 // One tensor in a file of its own, as the tests of the onnx package have them.
 TensorData parse_tensor(std::span<const std::uint8_t> bytes, const std::string& file, Loc loc);

@@ -24,6 +24,12 @@ namespace detail {
 const Graph& graph_of(const GraphView& view) { return view.data_->graph; }
 GraphView view_of(std::shared_ptr<const GraphData> data) { return GraphView(std::move(data)); }
 
+Type at_sizes(Type type, std::span<const std::int64_t> symbols) {
+  for (int axis = 0; axis < type.shape.rank(); ++axis)
+    if (!type.shape[axis].is_constant()) type.shape[axis] = dims::evaluate(type.shape[axis], symbols);
+  return type;
+}
+
 namespace {
 
 GraphView with_graph(const GraphData& data, Graph graph) {
@@ -57,12 +63,6 @@ std::vector<std::int64_t> sizes_for(const Graph& graph, std::span<const Tensor> 
   if (std::ranges::find(symbols, -1) != symbols.end())
     fail("run", loc, "a size of the graph is that of no input: run it in the executable of a backend");
   return symbols;
-}
-
-Type at_sizes(Type type, std::span<const std::int64_t> symbols) {
-  for (int axis = 0; axis < type.shape.rank(); ++axis)
-    if (!type.shape[axis].is_constant()) type.shape[axis] = dims::evaluate(type.shape[axis], symbols);
-  return type;
 }
 
 // Throws where the elements of a constant are missing: an imported graph can be looked at without them.
@@ -218,6 +218,10 @@ class Rewriter {
 
 }  // namespace
 
+std::vector<std::int64_t> sizes_of_inputs(const GraphView& view, std::span<const Tensor> inputs, Loc loc) {
+  return check_inputs(*view.data_, inputs, loc);
+}
+
 std::function<Graph(const Graph&)> checked_pass(std::string_view name, GraphPass pass) {
   return [name = std::string(name), pass = std::move(pass)](const Graph& graph) {
     const GraphView made = naming_registered(
@@ -261,6 +265,10 @@ Loc NodeView::line() const { return value_.node()->loc; }
 const std::vector<Tensor>& GraphView::inputs() const { return data_->graph.inputs; }
 const std::vector<Tensor>& GraphView::outputs() const { return data_->graph.outputs; }
 const std::vector<Tensor>& GraphView::nodes() const { return data_->graph.nodes; }
+bool GraphView::is_constant(std::size_t input) const {
+  if (input >= inputs().size()) fail("is_constant", {}, "the graph has no input ", input);
+  return std::ranges::binary_search(data_->constants, static_cast<int>(input));
+}
 std::size_t GraphView::index(const Tensor& value) const {
   const std::uint32_t number = value.defined() ? data_->graph.number(value) : NodeNumbers::none;
   if (number == NodeNumbers::none) fail("index", {}, "the value is of another graph");

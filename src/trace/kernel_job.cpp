@@ -68,7 +68,19 @@ std::vector<Update> updates_of(const TraceResult& traced) {
   return updates;
 }
 
-// Those of the inputs that are constants, by leaf.
+void publish(Segment& segment, std::unique_ptr<const Kernels> kernels) {
+  segment.made = std::move(kernels);
+  segment.kernels.store(segment.made.get(), std::memory_order_release);
+}
+
+}  // namespace
+
+std::vector<std::uint8_t> parameter_leaves(const LeafList& arguments) {
+  std::vector<std::uint8_t> are;
+  for (const Leaf& leaf : arguments.leaves)
+    are.push_back(leaf.kind == LeafKind::param || leaf.kind == LeafKind::buffer);
+  return are;
+}
 std::vector<int> constant_inputs(const TraceResult& traced, std::vector<std::uint8_t> constant) {
   for (const TraceResult::State& state : traced.states) constant[state.leaf] = 0;
   std::vector<int> inputs;
@@ -76,13 +88,6 @@ std::vector<int> constant_inputs(const TraceResult& traced, std::vector<std::uin
     if (traced.inputs[i] < constant.size() && constant[traced.inputs[i]]) inputs.push_back(static_cast<int>(i));
   return inputs;
 }
-
-void publish(Segment& segment, std::unique_ptr<const Kernels> kernels) {
-  segment.made = std::move(kernels);
-  segment.kernels.store(segment.made.get(), std::memory_order_release);
-}
-
-}  // namespace
 
 bool checks_may_wait(const TraceResult& traced, const Kernels& made) {
   const runtime::Plan& plan = made.executable->plan;
@@ -98,11 +103,9 @@ bool checks_may_wait(const TraceResult& traced, const Kernels& made) {
 
 KernelJob::KernelJob(CallContext call)
     : function_(call.function), loc_(call.loc), passes_(pass_set_of(call.scratch.words)) {
-  const bool constants = call.function.options.constant_parameters;
-  for (const Leaf& leaf : call.scratch.arguments.leaves) {
-    owned_.push_back(leaf.access == Access::owned);
-    constant_.push_back(constants && (leaf.kind == LeafKind::param || leaf.kind == LeafKind::buffer));
-  }
+  for (const Leaf& leaf : call.scratch.arguments.leaves) owned_.push_back(leaf.access == Access::owned);
+  constant_ = call.function.options.constant_parameters ? parameter_leaves(call.scratch.arguments)
+                                                        : std::vector<std::uint8_t>(owned_.size());
 }
 
 void KernelJob::add(Segment& segment) { (segment.traced.decision ? between_ : last_).push_back(&segment); }

@@ -9,6 +9,10 @@ namespace weft::detail {
 // On a device a call need not wait for its checks where all state is either written back by the host, after it has
 // waited, or left alone by the kernels after a check that fails.
 bool checks_may_wait(const TraceResult& traced, const Kernels& made);
+// By leaf: whether it is a parameter or a buffer.
+std::vector<std::uint8_t> parameter_leaves(const LeafList& arguments);
+// Of a segment's inputs, in ascending order, those whose leaf is marked and that the segment does not change.
+std::vector<int> constant_inputs(const TraceResult& traced, std::vector<std::uint8_t> constant);
 
 class KernelJob {
  public:

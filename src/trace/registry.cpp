@@ -91,7 +91,7 @@ ChosenBackend choose_backend(const BackendName& asked, Loc loc) {
   std::string known;
   for (const std::string& name : backend_names()) known += (known.empty() ? "" : ", ") + name;
   fail("compile", loc, "no backend is called \"", asked.name, "\"; there are: ", known,
-       "; register_backend (weft/backends.hpp) adds one");
+       "; register_backend (weft/backends.hpp) adds one, weft/onnx.hpp those of engines that run ONNX");
 }
 
 std::shared_ptr<const RegisteredPasses> registered_passes(std::uint64_t set) {

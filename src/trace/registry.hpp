@@ -36,8 +36,13 @@ std::shared_ptr<const RegisteredPasses> registered_passes(std::uint64_t set);
 struct GraphData {
   Graph graph;
   FunctionOptions options = {};
-  bool is_imported = false;  // no recorder made it: each call asks whether its sizes hold together
+  bool is_imported = false;         // no recorder made it: each call asks whether its sizes hold together
+  std::vector<int> constants = {};  // inputs that are parameters or buffers and stay as they are, ascending
 };
+// The sizes of a call on these inputs, by symbol. Throws Error where they are not the graph's.
+std::vector<std::int64_t> sizes_of_inputs(const GraphView& view, std::span<const Tensor> inputs, Loc loc);
+// The type at these sizes.
+Type at_sizes(Type type, std::span<const std::int64_t> symbols);
 
 // A graph under a registered backend: asked at the first run. Many calls may run it at once.
 class RegisteredRun {

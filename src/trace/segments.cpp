@@ -33,8 +33,9 @@ Segment& add_segment(const Specialization& to, TraceResult traced, std::string s
 void give_to_registered(Segment& made, CallContext call, const Specialization& to) {
   const Function& function = call.function;
   if (!function.chosen.registered || to.id == function.eager_id) return;
-  made.registered = std::make_shared<RegisteredRun>(
-      function.chosen.registered, GraphData{made.traced.graph, options_of(function, pass_set_of(call.scratch.words))});
+  GraphData data{made.traced.graph, options_of(function, pass_set_of(call.scratch.words))};
+  data.constants = constant_inputs(made.traced, parameter_leaves(call.scratch.arguments));
+  made.registered = std::make_shared<RegisteredRun>(function.chosen.registered, std::move(data));
 }
 
 bool computes(const TraceResult& traced) { return !traced.graph.outputs.empty() || !traced.graph.effects.empty(); }

@@ -51,6 +51,23 @@ TEST_CASE("A backend is named by an enumerator or by a text") {
   CHECK(explain(compile(twice, {.backend = "cpu"}), x).kernels.size() == 1);
 }
 
+TEST_CASE("A graph says which inputs are parameters that the function only reads") {
+  std::vector<bool> constants;
+  register_backend("constants", [&](const GraphView& graph, std::span<const Tensor>) -> BackendExecutable {
+    constants.clear();
+    for (std::size_t i = 0; i < graph.inputs().size(); ++i) constants.push_back(graph.is_constant(i));
+    CHECK(graph.optimized().is_constant(0) == constants[0]);
+    CHECK(contains(message_of([&] { graph.is_constant(constants.size()); }), "the graph has no input"));
+    return graph.compiled();
+  });
+  Param weight(vector_of({1, 2, 3}));
+  const Tensor x = vector_of({1, 2, 3});
+  compile([](const Param& w, const Tensor& x) { return w * x; }, {.backend = "constants"})(weight, x).eval();
+  CHECK(constants == std::vector{true, false});
+  compile([](Param& w, const Tensor& x) { w = Param(w * x); }, {.backend = "constants"})(weight, x);
+  CHECK(constants == std::vector{false, false});
+}
+
 TEST_CASE("A name that nobody has is an error of compile(), with those that there are") {
   const std::string message = message_of([] { compile(twice, {.backend = "no such thing"}); });
   CHECK(contains(message, "[compile] no backend is called \"no such thing\"; there are: aot_eager, "));
