@@ -10,7 +10,7 @@
 namespace weft::runtime::cuda {
 
 std::string beyond_limits(const LaunchNeeds& needs, const LaunchLimits& limits) {
-  if (needs.threads < 1 || needs.static_shared < 0 || needs.dynamic_shared < 0)
+  if (needs.threads < 0 || needs.static_shared < 0 || needs.dynamic_shared < 0)
     return concat_text("a block has ", needs.threads, " threads and ", needs.dynamic_shared, " bytes of shared memory");
   if (needs.threads > limits.threads)
     return concat_text("a block has ", needs.threads, " threads, and at most ", limits.threads, " fit");
