@@ -142,13 +142,13 @@ TEST_CASE("cuda: packaged functions give what they gave, here and in a process t
   const std::string program = std::filesystem::read_symlink("/proc/self/exe"), log = folder.file("log");
   const std::string command = "WEFT_PACKAGES='" + folder.path.string() + "' WEFT_CXX=/nowhere WEFT_CACHE_DIR='" +
                               folder.file("empty") + "' '" + program +
-                              "' --no-intro --test-case='cuda: packaged functions, there' > '" + log + "' 2>&1";
+                              "' --no-intro --test-case='cuda: packaged functions there' > '" + log + "' 2>&1";
   const int status = std::system(command.c_str());
   INFO(read(log));
   CHECK(status == 0);
   CHECK(read(log).find(" 1 passed | 0 failed") != std::string::npos);
 }
-TEST_CASE("cuda: packaged functions, there") {
+TEST_CASE("cuda: packaged functions there") {
   const char* const folder = std::getenv("WEFT_PACKAGES");
   if (!folder) return;
   all({folder, false});
