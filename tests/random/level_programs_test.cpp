@@ -203,6 +203,17 @@ std::vector<ProgramInput> resized(std::vector<ProgramInput> inputs, std::int64_t
   return inputs;
 }
 
+// loss_of() leaves such a result out, where the size is a number: with a symbol the function has to be another one.
+bool has_empty_result(const List& first, const List& others) {
+  try {
+    return std::ranges::any_of(run_after_body(first, others), [](const Tensor& result) {
+      return is_floating(result.dtype()) && result.element_count().constant() == 0;
+    });
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 // At the program's own sizes, then where a size of the first input is 1, then another one.
 void check_symbolic(std::uint64_t seed, int count, const char* backend, Counts& counts) {
   for (int i = 0; i < count; ++i, ++seed) {
@@ -224,7 +235,7 @@ void check_symbolic(std::uint64_t seed, int count, const char* backend, Counts& 
       List first, second;
       for (const ProgramInput& input : all[at])
         (is_floating(input.dtype) ? first : second).push_back(tensor_of(random_input(input, random)));
-      if (first.empty()) continue;
+      if (first.empty() || has_empty_result(first, second)) continue;
       for (const int order : {1, 2}) {
         CAPTURE(order);
         std::string plain_error, error;
