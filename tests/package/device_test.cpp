@@ -244,7 +244,10 @@ TEST_CASE("forged packages for a device are refused when they are read" * needs(
   refused([](Made& made) { made.plan.launches.at(0).entry.threads = 1 << 20; });
   refused([](Made& made) { made.plan.launches.at(0).entry.shared = -1; });
   refused([](Made& made) { made.plan.launches.at(0).buffers.pop_back(); });
-  refused([](Made& made) { made.plan.launches.at(0).buffers.at(0) = 1000; });
+  refused([](Made& made) {  // another of the plan's, since the writer looks it up
+    int& first = made.plan.launches.at(0).buffers.at(0);
+    first = (first + 1) % static_cast<int>(made.plan.buffers.size());
+  });
   refused([](Made& made) {
     auto kernel = dynamic_cast<const runtime::cuda::StoredKernel&>(*made.plan.launches.at(0).step);
     kernel.what.parameters.at(0).push_back(7);
