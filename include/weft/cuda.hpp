@@ -30,7 +30,7 @@ void* stream(Device device = Device::cuda());
 // A moment of a stream's work. Copies are the same moment. Times are of the device.
 class Event {
  public:
-  explicit Event(Device device = Device::cuda());
+  explicit Event(Device device = Device::cuda());  // not recorded yet
   // When all is done that is on the stream so far; without one, on Weft's. A later record() is another moment.
   void record(void* stream = nullptr);
   // What is put on the stream from here on waits for the moment; without one, Weft's later work. The host does not

@@ -36,6 +36,7 @@ class ExportedGraph {
  public:
   std::string text() const;  // for people: a line an input, an output and an operation
   std::string json() const;  // for programs
+  // What the function reads, weights too, in the order of a call.
   const std::vector<GraphPort>& inputs() const;
   // Results, then the new values of the arguments that the function changes.
   const std::vector<GraphPort>& outputs() const;

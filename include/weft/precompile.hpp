@@ -26,8 +26,8 @@ namespace weft {
 
 // A size of a spec: a number, or a range in which it may vary.
 struct SpecSize {
-  SpecSize(std::int64_t size) : least(size), greatest(size), example(size) {}
-  SpecSize(int size) : SpecSize(std::int64_t{size}) {}
+  SpecSize(std::int64_t size) : least(size), greatest(size), example(size) {}  // this number
+  SpecSize(int size) : SpecSize(std::int64_t{size}) {}                         // this number
   // Symbolic, as mark_dynamic says: `least` of 0 or 1 serves such sizes too. Kernels are chosen for `example`, a size
   // of the range; 0: 64, or the end of the range that is nearest to it.
   SpecSize(std::int64_t least, std::int64_t greatest, std::int64_t example = 0);
@@ -39,6 +39,7 @@ struct SpecSize {
 Tensor tensor_spec(std::initializer_list<SpecSize> sizes, DType dtype = DType::f32, Device device = {},
                    Loc loc = Loc::current());
 
+// How precompile() and a Precompiler compile.
 struct PrecompileOptions {
   int threads = 0;  // that compile at once; 0: one a processor
 };
@@ -50,6 +51,7 @@ struct Precompiled {
   double milliseconds = 0;   // of passes, schedule and compiler; 0 where it was there already
   std::string failure = {};  // why it has no kernels, a sentence; empty where it has
 };
+// What precompile() and a Precompiler have made.
 struct PrecompileReport {
   std::vector<Precompiled> entries;  // in the order in which they were asked for
   bool ok() const;                   // whether nothing has failed
@@ -77,7 +79,7 @@ decltype(auto) copy_for_dry_run(T& value) {
 // Collects what is to be compiled, and compiles it at once.
 class Precompiler {
  public:
-  explicit Precompiler(const PrecompileOptions& options = {});
+  explicit Precompiler(const PrecompileOptions& options = {});  // nothing is to be compiled yet
 
   // f for these arguments. It is traced now, by this thread; a trace that fails is an entry of the report. A function
   // that reads values needs arguments that have them.
