@@ -230,27 +230,3 @@ TEST_CASE("collectives are done in the order in which they were recorded, whatev
     for (std::size_t i = 0; i < 4; ++i) CHECK(elements[i] == std::vector{size, 2 * size, 3 * size, 4 * size * size}[i]);
   }
 }
-
-TEST_CASE("on a device a collective is done as soon as its operand is there, while memory is short too") {
-  const Collective group{{intern_text("data")}, 2};
-  Traced t;
-  const Device device = Device::cuda();
-  const Tensor x = t.input(device, Shape::of(4096, 4096));
-  Tensor value = x;
-  std::vector<Tensor> results;
-  for (int layer = 0; layer < 6; ++layer) {
-    value = tanh(matmul(value, x));
-    const Tensor w = t.input(device, Shape::of(2048, 2048)), scale = slice(value, 0, 0, 1);  // [1, 4096]
-    const Tensor bucket = concat({reshape(w * slice(scale, 1, 0, 2048), {-1}), reshape(w + 1, {-1})});
-    results.push_back(
-        record(Op::all_reduce_wait, {record(Op::all_reduce_start, {bucket}, group, {}, {})}, group, {}, {}));
-  }
-  results.push_back(sum(value));
-  const Schedule schedule = make_schedule(optimize(t.graph(results), {}), device, providers::all());
-  int collectives = 0, products = 0;
-  for (const Step& step : schedule.steps) {
-    collectives += step.payload->is_collective();
-    if (step.name.find("matmul") != step.name.npos) CHECK(collectives == products++);
-  }
-  CHECK(products == 6);
-}
