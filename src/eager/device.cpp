@@ -7,6 +7,7 @@
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
 #include "ir/builder.hpp"
+#include "ir/callee.hpp"
 #include "ir/collective.hpp"
 #include "ir/offload_mark.hpp"
 #include "pipeline.hpp"
@@ -134,10 +135,10 @@ Value execute_on_device(Op op, const Attributes& attributes, const Type& type, s
 }
 
 std::vector<Value> execute_call_on_device(const Node& node, std::span<const Type> types,
-                                          std::span<const Value> operands) {
+                                          std::span<const Value> operands, std::span<const std::int64_t> symbols) {
   require_device(types[0].device, info(node.op).name, node.loc);
   std::vector<Tensor> inputs = inputs_for(operands, node.loc);
-  const Tensor call = Builder::copy(node, inputs);
+  const Tensor call = symbols.empty() ? Builder::copy(node, inputs) : copy_with_sizes(node, inputs, symbols);
   call.node()->region = region_of(*call.node());  // nothing is read much later here
   return run(graph_of(std::move(inputs), call, types.size()), types, operands);
 }

@@ -8,9 +8,9 @@ namespace weft::eager {
 
 Value execute_on_device(Op op, const Attributes& attributes, const Type& type, std::span<const Value> operands,
                         Loc loc);
-// A call, compiled whole.
+// A call, a loop or a factorization, compiled whole at these values of its symbols.
 std::vector<Value> execute_call_on_device(const Node& node, std::span<const Type> types,
-                                          std::span<const Value> operands);
+                                          std::span<const Value> operands, std::span<const std::int64_t> symbols);
 // The same elements on the device of `type`.
 Value execute_transfer(const Type& type, const Value& operand);
 

@@ -114,4 +114,30 @@ Graph copy_graph(const Graph& graph) {
   return copy;
 }
 
+Tensor copy_with_sizes(const Node& node, std::span<const Tensor> operands, std::span<const std::int64_t> symbols) {
+  const auto number = [&](Dim dim) { return dim.is_constant() ? dim : Dim(dims::evaluate(dim, symbols)); };
+  const auto set_sizes = [&](Type& type) {
+    for (int axis = 0; axis < type.shape.rank(); ++axis) type.shape[axis] = number(type.shape[axis]);
+  };
+  const Tensor copy = Builder::copy(node, operands);
+  Node& made = *copy.node();
+  set_sizes(made.type);
+  made.attributes_ = made.attributes().with_sizes(number);
+  if (!made.more) return copy;
+  std::ranges::for_each(made.more->types, set_sizes);
+  made.more->callee = nullptr;
+  made.more->extends = nullptr;
+  for (std::shared_ptr<const Graph>& body : made.more->bodies) {
+    std::vector<Tensor> inputs(body->inputs.size()), effects;
+    const GraphCopy copies(*body, [&](const Node& inner, std::span<const Tensor> given) {
+      const Tensor value = copy_with_sizes(inner, given, symbols);
+      if (inner.op == Op::input) inputs[static_cast<std::size_t>(inner.attributes<Parameter>().slot)] = value;
+      if (is_effect(inner)) effects.push_back(value);
+      return results_of(value);
+    });
+    body = std::make_shared<const Graph>(make_graph(std::move(inputs), copies.of(body->outputs), std::move(effects)));
+  }
+  return copy;
+}
+
 }  // namespace weft

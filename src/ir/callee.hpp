@@ -66,4 +66,7 @@ Graph with_calls_inlined(const Graph& graph, const std::function<bool(const Node
 // The same graph in nodes of its own.
 Graph copy_graph(const Graph& graph);
 
+// The same node over these operands, with the values of the symbols (by symbol) in types, attributes and bodies.
+Tensor copy_with_sizes(const Node& node, std::span<const Tensor> operands, std::span<const std::int64_t> symbols);
+
 }  // namespace weft

@@ -300,18 +300,18 @@ std::vector<Value> execute_region(const Node& node, std::span<const Type> types,
   if (node.definition) return eager::execute_elementwise(*node.definition, types, operands);
   const bool on_device = types[0].device.type != Device::Type::cpu;
   if (node.op == Op::host_call) return execute_host_call(node, types, operands);
-  if (info(node.op).kind == OpKind::factorization && !on_device) {
+  if (on_device) return eager::execute_call_on_device(node, types, operands, symbols);
+  if (info(node.op).kind == OpKind::factorization) {
     if (symbols.empty()) return eager::execute_factorization(node.op, node.attributes(), types, operands);
     const auto number = [symbols](Dim dim) { return dim.is_constant() ? dim : Dim(dims::evaluate(dim, symbols)); };
     return eager::execute_factorization(node.op, node.attributes().with_sizes(number), types, operands);
   }
-  if (is_loop(node.op) && !on_device) {
+  if (is_loop(node.op)) {
     if (node.op == Op::scan) return execute_scan(node, types, operands, symbols);
     if (node.op == Op::while_loop) return execute_while(node, operands, symbols);
     return Run{*node.bodies()[*operands[0].as<bool>() ? 0 : 1], operands.subspan(1), symbols}.run();
   }
-  if (on_device && symbols.empty()) return eager::execute_call_on_device(node, types, operands);
-  if (const Callee* callee = on_device ? nullptr : node.callee())
+  if (const Callee* callee = node.callee())
     if (const auto program = program_of(*callee)) return program->run(operands);
   return Run{*node.bodies()[0], operands, symbols}.run();
 }

@@ -78,6 +78,39 @@ TEST_CASE("cuda: a cache is updated where it lies, and not by a call of which a 
   CHECK(sum(cache.k).item() == before);
 }
 
+// From the second size on, sizes are symbols: a loop, a choice and a factorization run at the values that these have.
+TEST_CASE("cuda: loops, choices and factorizations at changing sizes by the eager executor") {
+  const auto f = [](const Tensor& x) {
+    const Tensor often = fori(
+        0, 3, [](Index, Tensor s) { return tanh(s) + 1; }, x);
+    const Tensor until =
+        while_loop([](const Tensor& s) { return sum(s) < 100; }, [](const Tensor& s) { return s * 2 + 1; }, abs(x));
+    const Tensor chosen = cond(
+        sum(x) > 0, [](const Tensor& a) { return a + 1; }, [](const Tensor& a) { return a * 2; }, x);
+    const Tensor square_of = matmul(transpose(x), x) + eye(4, {.device = x.device()}) * 4;
+    return std::vector{often, until, chosen, linalg::cholesky(square_of)};
+  };
+  auto compiled = compile(f, {.backend = "eager"});
+  auto slopes = compile(
+      [](const Tensor& x) {
+        return grad(
+            [](const Tensor& y) {
+              return sum(fori(
+                  0, 3, [](Index, Tensor s) { return sin(s) * 2; }, y));
+            },
+            x);
+      },
+      {.backend = "eager"});
+  for (const std::int64_t rows : {5, 6, 7})
+    for (const double sign : {1.0, -1.0}) {
+      const Tensor x = abs(sample({rows, 4}, 1)) * sign;
+      const std::vector<Tensor> expected = f(x), made = compiled(there(x));
+      for (std::size_t i = 0; i < made.size(); ++i) check_close(made[i], expected[i]);
+      check_close(slopes(there(x)), slopes(x));
+    }
+  CHECK(specialization_count(compiled) == 2);
+}
+
 TEST_CASE("cuda: random numbers and checks in a body") {
   const auto f = [](Generator& rng, const Tensor& table, const Tensor& at) {
     return scan(
