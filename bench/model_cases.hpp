@@ -34,6 +34,9 @@ inline constexpr auto of_text = [](auto& m, const Inputs& in) { return m(in[0]);
 inline constexpr auto of_diffusion = [](auto& m, const Inputs& in) { return m(in[0], in[2]); };
 inline constexpr auto of_diffusion_loss = [](const Tensor& y, const Inputs& in) { return nn::mse_loss(y, in[1]); };
 inline constexpr auto of_bert = [](auto& m, const Inputs& in) { return m.pool(m(in[0], in[1])); };
+inline constexpr auto of_sentences = [](auto& m, const Inputs& in) {
+  return models::sentence_embedding(m(in[0], in[1]), in[1]);
+};
 inline constexpr auto of_bert_loss = [](const Tensor& y, const Inputs& in) { return nn::mse_loss(y, in[2]); };
 inline constexpr auto of_speech = [](auto& m, const Inputs& in) { return m(in[0], in[1]); };
 inline constexpr auto of_speech_loss = [](const Tensor& y, const Inputs& in) { return classify(y, in[2]); };

@@ -1,8 +1,8 @@
-// models NAME forward|training eager|compiled|profile: whole models of examples/models, small, in f32, taking turns
-// (support.hpp): logits in evaluation, or a training step with AdamW. `profile` prints profile() of the compiled
-// function and the share of its time that libraries take. Without arguments the names; `models full` has those of the
-// models of full size, which have a forward pass alone. bench/peers/models_peer.py has the same models of the same
-// sizes.
+// models NAME forward|training eager|compiled|frozen|profile: whole models of examples/models, small, in f32, taking
+// turns (support.hpp): logits in evaluation, or a training step with AdamW. `frozen` is compiled with
+// constant_parameters; `profile` prints profile() of that function and the share of its time that libraries take.
+// Without arguments the names; `models full` has those of the models of full size, which have a forward pass alone.
+// bench/peers/models_peer.py has the same models of the same sizes.
 #include <cstdio>
 #include <cstring>
 #include <iostream>
@@ -61,7 +61,10 @@ class Runner {
     return count_ == 4 && !std::strcmp(arguments_[1], name);
   }
   CompileOptions options() const {
-    return {.backend = std::strcmp(arguments_[3], "eager") ? Backend::compiled : Backend::eager};
+    const auto is = [this](const char* variant) { return !std::strcmp(arguments_[3], variant); };
+    const bool forward = !std::strcmp(arguments_[2], "forward");
+    return {.backend = is("eager") ? Backend::eager : Backend::compiled,
+            .constant_parameters = is("frozen") || (forward && is("profile"))};
   }
   template <class M, class Outputs>
   void forward(M& model, const Inputs& inputs, Outputs, const CompileOptions& how) {
@@ -111,6 +114,12 @@ int main(int count, char** arguments) {
         return Inputs{tokens(8, 128, 1, 30522), ones({8, 128}, {DType::i64}).eval()};
       },
       of_bert);
+  run.full(
+      "minilm-b32", +[] { return models::Bert({.width = 384, .hidden = 1536, .layers = 6, .dropout = 0}); },
+      +[] {
+        return Inputs{tokens(32, 64, 1, 30522), ones({32, 64}, {DType::i64}).eval()};
+      },
+      of_sentences);
   run.full(
       "gpt2-b1", +[] { return models::Gpt2({.dropout = 0}); }, +[] { return Inputs{tokens(1, 64, 1, 50257)}; },
       of_text);

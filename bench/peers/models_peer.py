@@ -182,6 +182,18 @@ def bert_base(batch):
             (tokens(batch, 128, below=30522), torch.ones(batch, 128, dtype=torch.int64)))
 
 
+def minilm():
+    """The embedding of each text: the mean over its tokens, of length 1."""
+    from transformers import BertConfig, BertModel
+    config = BertConfig(hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536)
+
+    def embed(m, x, mask):
+        seen = mask.unsqueeze(-1).to(torch.float32)
+        return torch.nn.functional.normalize((m(x, mask).last_hidden_state * seen).sum(1) / seen.sum(1).clamp(min=1e-9), dim=-1)
+    return (BertModel(config, add_pooling_layer=False), embed, None,
+            (tokens(32, 64, below=30522), torch.ones(32, 64, dtype=torch.int64)))
+
+
 def gpt2_small():
     from transformers import GPT2Config, GPT2LMHeadModel
     return GPT2LMHeadModel(GPT2Config()), lambda m, x: m(x, use_cache=False).logits, None, (tokens(1, 64, below=50257),)
@@ -190,7 +202,7 @@ def gpt2_small():
 # Of full size, forward alone.
 FULL = {"resnet50-b1": lambda: full_images("resnet50", 1), "resnet50-b8": lambda: full_images("resnet50", 8),
         "efficientnet-b0-b1": lambda: full_images("efficientnet_b0", 1), "bert-base-b1": lambda: bert_base(1),
-        "bert-base-b8": lambda: bert_base(8), "gpt2-b1": gpt2_small}
+        "bert-base-b8": lambda: bert_base(8), "minilm-b32": minilm, "gpt2-b1": gpt2_small}
 
 MODELS = {"resnet18": resnet18, "efficientnet-b0": efficientnet, "unet": unet, "gpt2": gpt2, "llama": llama,
           "mixtral": mixtral, "bert": bert, "vit": vit, "whisper": whisper, "lstm": lstm, "mask-rcnn": mask_rcnn} | FULL

@@ -62,6 +62,7 @@ class Scope {
  public:
   explicit Scope(const Scope* outer = nullptr) : outer_(outer) {}
   void set(const std::string& name, Value value);
+  void drop(const std::string& name) { values_.erase(name); }  // not of an outer scope
   const Value* find(const std::string& name) const;
 
  private:

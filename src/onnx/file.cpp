@@ -7,6 +7,7 @@
 
 #include <onnx.pb.h>
 #include "base/fail.hpp"
+#include "onnx/elements.hpp"
 #include "weft/dim.hpp"
 
 namespace weft::onnx {
@@ -64,6 +65,8 @@ struct Reader {
   Loc loc;
   int depth = 0;
   std::map<std::string, std::shared_ptr<const io::MappedFile>> mapped = {};  // other files, by their paths
+  std::shared_ptr<const io::MappedFile> whole = {};     // the model's own file, where elements stay in it
+  std::span<const WithoutElements::Place> places = {};  // of initializers of the model's graph
 
   template <class... Parts>
   [[noreturn]] void refuse(const Parts&... parts) const {
@@ -129,7 +132,7 @@ struct Reader {
   }
 
   // Consumes the elements, which are the most of a file.
-  TensorData read(schema::TensorProto& from) {
+  TensorData read(schema::TensorProto& from, WithoutElements::Place place = {}) {
     TensorData to;
     to.name = from.name();
     to.type = from.data_type();
@@ -151,6 +154,8 @@ struct Reader {
     }
     if (from.data_location() == schema::TensorProto::EXTERNAL)
       read_external(from, to);
+    else if (place.length > 0)
+      to.file = whole, to.offset = place.offset, to.length = place.length;
     else if (from.has_raw_data())
       to.bytes = std::move(*from.mutable_raw_data());
     else
@@ -242,7 +247,11 @@ struct Reader {
     for (auto& node : *from.mutable_node()) to.nodes.push_back(read(node));
     if (from.sparse_initializer_size() > 0)
       refuse("a sparse tensor is not read: ", from.sparse_initializer(0).values().name());
-    for (auto& tensor : *from.mutable_initializer()) to.initializers.push_back(read(tensor));
+    const bool is_whole = depth == 1;  // the model's graph, no body
+    for (auto& tensor : *from.mutable_initializer()) {
+      const std::size_t i = to.initializers.size();
+      to.initializers.push_back(read(tensor, is_whole && i < places.size() ? places[i] : WithoutElements::Place{}));
+    }
     for (const auto& value : from.input()) to.inputs.push_back(read(value));
     for (const auto& value : from.output()) to.outputs.push_back(read(value));
     --depth;
@@ -373,12 +382,19 @@ const AttributeData* NodeData::find(std::string_view wanted) const {
   return nullptr;
 }
 
-ModelData parse_model(std::span<const std::uint8_t> bytes, const std::string& file, const std::string& folder,
-                      Loc loc) {
+ModelData parse_model(std::span<const std::uint8_t> bytes, const std::string& file, const std::string& folder, Loc loc,
+                      const std::shared_ptr<const io::MappedFile>& mapped) {
   Reader reader{file, folder, loc};
   schema::ModelProto parsed;
+  std::optional<WithoutElements> small;
   if (bytes.size() > std::size_t{std::numeric_limits<int>::max()})
     reader.refuse("it has ", bytes.size(), " bytes, and a model of more than 2 GiB has its tensors in other files");
+  if (mapped) small = without_elements(bytes);
+  if (small) {
+    bytes = {reinterpret_cast<const std::uint8_t*>(small->model.data()), small->model.size()};
+    reader.whole = mapped;
+    reader.places = small->initializers;
+  }
   if (!parsed.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) || !parsed.has_graph())
     reader.refuse("it is no ONNX model, or damaged");
   ModelData model;

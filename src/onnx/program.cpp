@@ -63,6 +63,23 @@ struct Linker {
     }
     for (const ValueData& each : graph.outputs)
       if (!known.contains(each.name)) refuse("nothing gives the output ", each.name);
+    std::set<std::string> needed;
+    for (const ValueData& each : graph.outputs) needed.insert(each.name);
+    for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+      std::set<std::string> touched(node->outputs.begin(), node->outputs.end());
+      add_reads(*node, touched);
+      for (const std::string& name : touched)
+        if (needed.insert(name).second) program.last_uses[&*node].push_back(name);
+    }
+  }
+  // What a node reads, and what its graphs do, their own values too.
+  static void add_reads(const NodeData& node, std::set<std::string>& names) {
+    names.insert(node.inputs.begin(), node.inputs.end());
+    for (const AttributeData& attribute : node.attributes) {
+      if (!attribute.graph) continue;
+      for (const NodeData& each : attribute.graph->nodes) add_reads(each, names);
+      for (const ValueData& each : attribute.graph->outputs) names.insert(each.name);
+    }
   }
 };
 
@@ -216,6 +233,8 @@ std::vector<Value> run_graph(const Program& program, const GraphData& graph, Sco
       if (i >= outputs.size()) call.refuse("output ", i, " is not computed");
       scope.set(node.outputs[i], std::move(outputs[i]));
     }
+    if (const auto found = program.last_uses.find(&node); found != program.last_uses.end())
+      for (const std::string& name : found->second) scope.drop(name);
   }
   std::vector<Value> results;
   for (const ValueData& each : graph.outputs) {
@@ -266,7 +285,7 @@ std::vector<Port> outputs(const Model& model) {
 Model load(const std::string& path, Loc loc) {
   const auto file = io::MappedFile::open("onnx::load", path.c_str(), loc);
   const std::string name = path.substr(path.find_last_of('/') + 1);
-  return make_model(parse_model(file->bytes(), name, io::folder_of(path), loc), name, loc);
+  return make_model(parse_model(file->bytes(), name, io::folder_of(path), loc, file), name, loc);
 }
 Model load(std::span<const std::byte> bytes, Loc loc) {
   const std::span elements(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());

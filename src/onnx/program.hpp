@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "onnx/call.hpp"
 #include "weft/onnx.hpp"
@@ -15,6 +16,8 @@ struct Program {
   std::int64_t version = 0;  // of the operator set
   std::int64_t version_of(const NodeData& node) const { return node.version ? node.version : version; }
   std::unordered_map<const NodeData*, const OperatorRow*> operators;
+  // By node, the values that no later one of its graph reads and the graph does not give.
+  std::unordered_map<const NodeData*, std::vector<std::string>> last_uses;
   std::map<std::string, Value> constants;            // small initializers
   std::map<std::string, const TensorData*> tensors;  // other initializers that are no parameters
   std::vector<const ValueData*> inputs;              // those that are no initializers

@@ -13,6 +13,7 @@
 #include "tests/message_of.hpp"
 #include "tests/needs_compiler.hpp"
 #include "tests/onnx/support.hpp"
+#include "weft/memory.hpp"
 #include "weft/package.hpp"
 #include "weft/weft.hpp"
 
@@ -416,6 +417,58 @@ void check_damaged(const std::vector<std::byte>& whole, const Tensor& x, int lea
 }
 
 }  // namespace
+
+// Of a file on disk the elements of large initializers are not parsed: they are found in it.
+TEST_CASE("large initializers are read where they lie in the file, small and repeated ones as protobuf reads them") {
+  const Tensor large = uniform({64, 48}, -1), bias = uniform({48}, -1);
+  const Tensor counts = arange(2048), x = uniform({3, 64}, -1);
+  GraphData g;
+  g.nodes = {{"product", "MatMul", "", {"x", "large"}, {"a"}},
+             {"sum", "Add", "", {"a", "bias"}, {"y"}},
+             {"same", "Identity", "", {"counts"}, {"z"}}};
+  g.initializers = {tensor("bias", bias), tensor("large", large), tensor("counts", counts)};
+  g.inputs = {port("x", {{3}, {64}})};
+  g.outputs = {port("y", {{3}, {48}}), {"z", onnx::element_type(counts.dtype()), true, {{2048}}}};
+  const std::vector<std::byte> bytes = bytes_of(model_of(std::move(g)));
+  const std::string path = std::filesystem::temp_directory_path() / concat_text("weft_large_", getpid(), ".onnx");
+  const auto run = [&](std::span<const std::byte> from) {
+    std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(from.data()), std::ssize(from));
+    const onnx::Model model = onnx::load(path);
+    std::filesystem::remove(path);
+    return model({x});
+  };
+  const Tensors results = run(bytes);
+  CHECK(max(abs(results[0] - (matmul(x, large) + bias))).item() < 1e-4);
+  CHECK(all(results[1] == counts).item<bool>());
+  // A graph that is given in two pieces is one graph: the second has another initializer.
+  const ModelData part{10, {{"", 21}}, "", {.initializers = {tensor("spare", large)}}};
+  std::vector<std::byte> both = bytes;
+  const std::vector<std::byte> more = bytes_of(part);
+  both.insert(both.end(), more.begin(), more.end());
+  CHECK(max(abs(run(both)[0] - results[0])).item() == 0);
+  // Every prefix of the file is refused in a sentence.
+  for (std::size_t length = 0; length < bytes.size(); length += 97)
+    CHECK(weft::test::message_of([&] { run(std::span(bytes).first(length)); }) != "");
+}
+
+TEST_CASE("a value is given up after its last reader") {
+  GraphData g;
+  std::string last = "x";
+  for (int i = 0; i < 40; ++i) {
+    const std::string next = i == 39 ? "y" : "v" + std::to_string(i);
+    g.nodes.push_back({next, i % 2 ? "Tanh" : "Neg", "", {last}, {next}});
+    last = next;
+  }
+  g.inputs = {port("x", {{1 << 18}})};
+  g.outputs = {port("y", {{1 << 18}})};
+  const onnx::Model model = load(model_of(std::move(g)));
+  const Tensor x = uniform({1 << 18}, -1);
+  x.eval();
+  const MemoryMeter meter;
+  const Tensors results = model({x});
+  results[0].eval();
+  CHECK(meter.peak() <= 12 << 20);  // of 40 values of a MiB
+}
 
 TEST_CASE("a damaged file is an Error, or another model") {
   check_damaged(bytes_of(small_network()), uniform({2, 1, 6, 6}, -1), 1000);
