@@ -16,7 +16,7 @@ int main(int count, char** arguments) {
   weft_package* package = nullptr;
   weft_function* embed = nullptr;
   require(weft_package_open(arguments[1], &package));
-  require(weft_package_function(package, "embed", &embed));
+  require(weft_package_function(package, "embed_text", &embed));
   of.is_loaded();
   std::int64_t sizes[] = {1, static_cast<std::int64_t>(of.length)};
   const weft_tensor tokens = {of.tokens.data(), {1, 0}, 2, {0, 64, 1}, sizes, nullptr, 0};

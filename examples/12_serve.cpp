@@ -4,6 +4,8 @@
 //   12_serve --make minilm.weft --weights build/weights/minilm      # once; without --weights the model is random
 //   12_serve --package minilm.weft --vocabulary build/weights/minilm/vocab.txt
 //   curl localhost:8080/embed -d '{"inputs": ["Cats sleep for most of the day."]}'
+#include <algorithm>
+
 #include <weft/package.hpp>
 
 #include "examples/models/bert.hpp"
@@ -20,28 +22,58 @@ struct Limits {
   WEFT_MEMBERS(numbers)
 };
 
-// Writes a package with two functions: `embed`, of any number of texts of any length, and `limits`, of which tokens
-// there are and how many a text may have.
+// Writes a package with three functions: `embed_text`, of one text of any length, `embed`, of several, whose tokens
+// follow one another without padding, and `limits`, of which tokens there are and how many a text may have.
 void make(const std::string& path, const std::string& weights, const models::BertConfig& config) {
   models::Bert model(config);
   if (!weights.empty())
     io::load(weights + "/model.safetensors", model, {.allow_extra = true, .renames = models::bert_names});
   nn::eval(model);
   PackageWriter writer;
-  const auto embed = compile([](const models::Bert& model, const Tensor& tokens,
-                                const Tensor& mask) { return models::sentence_embedding(model(tokens, mask), mask); },
-                             bind(model));
-  for (const std::int64_t texts : {1, 2}) {  // a size of 1 is a number, and a text alone is a kind of its own
-    const Tensor tokens = zeros({texts, 8}, {.dtype = DType::i64}), mask = ones({texts, 8}, {.dtype = DType::i64});
-    for (const Tensor& each : {tokens, mask}) {
-      if (texts > 1) mark_dynamic(each, 0);
-      mark_dynamic(each, 1, 2, config.context);
-    }
-    writer.add({"embed", {.weights = true}}, embed, tokens, mask);
-  }
+  const auto embed_text =
+      compile([](const models::Bert& model, const Tensor& tokens,
+                 const Tensor& mask) { return models::sentence_embedding(model(tokens, mask), mask); },
+              bind(model));
+  const auto integers = [](Sizes sizes) { return zeros(sizes, {.dtype = DType::i64}); };
+  const Tensor text = integers({1, 8}), seen = integers({1, 8});
+  for (const Tensor& each : {text, seen}) mark_dynamic(each, 1, 2, config.context);
+  writer.add({"embed_text", {.weights = true}}, embed_text, text, seen);
+  const auto embed = compile(
+      [](const models::Bert& model, const Tensor& tokens, const Tensor& row, const Tensor& mask, const Tensor& back) {
+        return models::sentence_embedding(model(tokens, {row, mask, back}), mask);
+      },
+      bind(model));
+  const Tensor tokens = integers({12}), row = integers({2, 8}), mask = integers({2, 8}), back = integers({12});
+  for (const Tensor& each : {tokens, back}) mark_dynamic(each, 0);
+  for (const Tensor& each : {row, mask}) mark_dynamic(each, 0), mark_dynamic(each, 1, 2, config.context);
+  writer.add({"embed", {.weights = true}}, embed, tokens, row, mask, back);
   Limits limits{Buffer(from_list({config.vocab_size, config.context}))};
   writer.add({"limits", {.weights = true}}, compile([](const Limits& of) { return of.numbers + 0; }, bind(limits)));
   writer.write(path);
+}
+
+// The least length is 2: a size of 1 is a kind of its own, and there is no function of it.
+template <class Function>
+Tensor of_one(const Function& embed_text, const support::Batch& batch) {
+  const auto tokens = std::ranges::count(batch.mask, 1);
+  const auto length = static_cast<std::size_t>(std::max<std::ptrdiff_t>(tokens, 2));
+  const Sizes sizes{1, length};
+  return embed_text(from_span(std::span(batch.tokens).first(length), sizes),
+                    from_span(std::span(batch.mask).first(length), sizes));
+}
+
+// Leaves out the padding (models::TextRows).
+template <class Function>
+Tensor of_several(const Function& embed, const support::Batch& batch) {
+  std::vector<std::int64_t> tokens, row(batch.tokens.size()), back;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (batch.mask[i] == 0) continue;
+    row[i] = std::ssize(tokens);
+    tokens.push_back(batch.tokens[i]);
+    back.push_back(static_cast<std::int64_t>(i));
+  }
+  const Sizes sizes{batch.count, batch.length}, rows{tokens.size()};
+  return embed(from_span(tokens, rows), from_span(row, sizes), from_span(batch.mask, sizes), from_span(back, rows));
 }
 
 int main(int count, char** arguments) {
@@ -79,7 +111,8 @@ int main(int count, char** arguments) {
     }
 
     const Package loaded = load_package(package);
-    const auto embed = loaded.function<Tensor(const Tensor&, const Tensor&)>("embed");
+    const auto embed_text = loaded.function<Tensor(const Tensor&, const Tensor&)>("embed_text");
+    const auto embed = loaded.function<Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&)>("embed");
     const Tensor limits = loaded.function<Tensor()>("limits")();
     options.vocabulary = limits.data<std::int64_t>()[0];
     options.most_tokens = std::min<std::size_t>(256, static_cast<std::size_t>(limits.data<std::int64_t>()[1]));
@@ -96,8 +129,7 @@ int main(int count, char** arguments) {
     const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency() / workers));
     support::EmbeddingServer server(options, batching, tokenize, [&](const support::Batch& batch) {
       omp_set_num_threads(threads);  // of this worker
-      const Sizes sizes{batch.count, batch.length};
-      const Tensor vectors = embed(from_span(batch.tokens, sizes), from_span(batch.mask, sizes));
+      const Tensor vectors = batch.count == 1 ? of_one(embed_text, batch) : of_several(embed, batch);
       const auto values = vectors.data<float>();
       return std::vector<float>(values.begin(), values.end());
     });

@@ -14,6 +14,13 @@ struct BertConfig {  // base, 110 million parameters
   double eps = 1e-12, dropout = 0.1;
 };
 
+// Where the tokens of texts lie that follow one another in rows, [rows, width], without padding between.
+struct TextRows {
+  Tensor row;   // integers [texts, length]: the row of a token, any for padding
+  Tensor mask;  // [texts, length], not 0 for those that are no padding
+  Tensor back;  // integers [rows]: text * length + position
+};
+
 struct BertEmbeddings {
   explicit BertEmbeddings(const BertConfig& c)
       : word_embeddings(c.vocab_size, c.width),
@@ -25,7 +32,13 @@ struct BertEmbeddings {
       table->weight = table->weight * 0.02;
   }
   Tensor operator()(const Tensor& tokens, const Tensor& types) const {
-    const Tensor positions = slice(position_embeddings.weight, 0, 0, tokens.size(1));
+    return sum(tokens, slice(position_embeddings.weight, 0, 0, tokens.size(1)), types);
+  }
+  // Tokens [rows], each at its own position.
+  Tensor operator()(const Tensor& tokens, const TextRows& rows) const {
+    return sum(tokens, position_embeddings(rows.back % rows.mask.size(1)), zeros_like(tokens));
+  }
+  Tensor sum(const Tensor& tokens, const Tensor& positions, const Tensor& types) const {
     return drop(layer_norm(word_embeddings(tokens) + positions + token_type_embeddings(types)));
   }
 
@@ -52,12 +65,21 @@ struct BertAttention {
       : query(c.width, c.width), key(c.width, c.width), value(c.width, c.width), output(c.width, c), heads(c.heads) {}
   // x [N, L, width]; mask [N, 1, 1, L], true for what is seen.
   Tensor operator()(const Tensor& x, const Tensor& mask) const {
+    return output(mix(query(x), key(x), value(x), mask), x);
+  }
+  // x [rows, width]: each text is put in a row of its own here alone.
+  Tensor operator()(const Tensor& x, const TextRows& rows) const {
+    const Tensor mask = seen(rows.mask);
+    const Tensor mixed = mix(gather(query(x), rows.row), gather(key(x), rows.row), gather(value(x), rows.row), mask);
+    return output(gather(reshape(mixed, {-1, x.size(1)}), rows.back), x);
+  }
+  static Tensor seen(const Tensor& mask) { return reshape(mask != 0, {mask.size(0), 1, 1, mask.size(1)}); }
+  Tensor mix(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask) const {
     const auto split = [&](const Tensor& y) {  // [N, heads, L, depth]
-      return transpose(reshape(y, {x.size(0), x.size(1), heads, -1}), 1, 2);
+      return transpose(reshape(y, {y.size(0), y.size(1), heads, -1}), 1, 2);
     };
-    const Tensor mixed =
-        nn::scaled_dot_product_attention(split(query(x)), split(key(x)), split(value(x)), {.attn_mask = mask});
-    return output(reshape(transpose(mixed, 1, 2), x.shape()), x);
+    const Tensor mixed = nn::scaled_dot_product_attention(split(q), split(k), split(v), {.attn_mask = mask});
+    return reshape(transpose(mixed, 1, 2), q.shape());
   }
 
   nn::Linear query, key, value;
@@ -68,8 +90,9 @@ struct BertAttention {
 
 struct BertLayer {
   explicit BertLayer(const BertConfig& c) : attention(c), intermediate(c.width, c.hidden), output(c.hidden, c) {}
-  Tensor operator()(const Tensor& given, const Tensor& mask) const {
-    const Tensor x = attention(given, mask);
+  template <class Seen>  // a mask, or TextRows
+  Tensor operator()(const Tensor& given, const Seen& seen) const {
+    const Tensor x = attention(given, seen);
     return output(gelu(intermediate(x)), x);
   }
 
@@ -87,9 +110,16 @@ struct Bert {
   // (0 or 1; all 0 where it is left out) to [N, L, width].
   Tensor operator()(const Tensor& tokens, const Tensor& mask, const Tensor& types = {}) const {
     Tensor x = embeddings(tokens, types.defined() ? types : zeros_like(tokens));
-    const Tensor seen = reshape(mask != 0, {tokens.size(0), 1, 1, tokens.size(1)});
+    const Tensor seen = BertAttention::seen(mask);
     for (const BertLayer& layer : layers) x = layer(x, seen);
     return x;
+  }
+  // Tokens of texts without padding, [rows], to [texts, length, width]. All but attention works on rows alone, which
+  // are about two thirds of a padded batch.
+  Tensor operator()(const Tensor& tokens, const TextRows& rows) const {
+    Tensor x = embeddings(tokens, rows);
+    for (const BertLayer& layer : layers) x = layer(x, rows);
+    return gather(x, rows.row);
   }
   // Of such a result: one vector a text, [N, width], from its first token.
   Tensor pool(const Tensor& x) const { return tanh(pooler(select(x, 1, 0))); }

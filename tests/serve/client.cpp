@@ -42,7 +42,7 @@ std::vector<Case> cases(const std::string& package, bool lone) {
     }
     Case& one = all.emplace_back(Case{nlohmann::json({{"inputs", texts}}).dump()});
     if (loaded.empty()) continue;
-    const auto embed = loaded.front().function<Tensor(const Tensor&, const Tensor&)>("embed");
+    const auto embed = loaded.front().function<Tensor(const Tensor&, const Tensor&)>("embed_text");
     for (const auto& text : texts) {  // each by itself, without padding
       const Sizes sizes{1, text.size()};
       const Tensor vector = embed(from_span(text, sizes), ones(sizes, {.dtype = DType::i64}));
