@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <set>
 
 #include "base/fail.hpp"
 #include "base/member_count.hpp"
@@ -319,53 +318,6 @@ void place(std::vector<PackageWeight>& weights, std::string_view section) {
   require(all == section.size());
 }
 
-// ---- texts ----------------------------------------------------------------------------------------------------------
-
-std::string text_of(Device device) {
-  return device.type == Device::Type::cpu ? "cpu" : concat_text("cuda:", static_cast<int>(device.index));
-}
-std::string condition_text(const PackageCondition& condition) {
-  const char* relation = condition.kind == DimCondition::Kind::equal ? (condition.holds ? " == " : " != ")
-                                                                     : (condition.holds ? " < " : " >= ");
-  return dims::to_string(condition.left) + relation + dims::to_string(condition.right);
-}
-std::string tensor_text(DType dtype, const std::vector<Dim>& sizes) {
-  std::string text = concat_text(info(dtype).name, "[");
-  for (std::size_t axis = 0; axis < sizes.size(); ++axis) text += (axis ? "," : "") + dims::to_string(sizes[axis]);
-  return text + "]";
-}
-std::string leaf_text(const PackageLeaf& leaf) {
-  if (leaf.kind != PackageLeaf::Kind::tensor) return leaf.text;
-  if (!leaf.defined) return "undefined";
-  std::string text = tensor_text(leaf.dtype, leaf.sizes);
-  if (leaf.weak) text += " number";
-  if (leaf.frozen) text += " frozen";
-  if (leaf.device.type != Device::Type::cpu) text += " on " + text_of(leaf.device);
-  return text;
-}
-std::string size_name(const PackageLeaf& leaf, std::size_t axis) {
-  return concat_text(leaf.name, ": size of dimension ", axis);
-}
-
-// What of a tensor differs besides its sizes; empty where nothing does.
-std::string tensor_mismatch(const PackageLeaf& held, const GivenLeaf& given) {
-  const auto differ = [&](const char* what, const auto& is, const auto& was) {
-    return concat_text(held.name, what, " is ", is, ", the package holds ", was);
-  };
-  const auto state = [](bool defined) { return defined ? "defined" : "undefined"; };
-  const auto frozen = [](bool frozen) { return frozen ? "frozen" : "not frozen"; };
-  const auto weak = [](bool weak) { return weak ? "a number (weak)" : "a tensor"; };
-  if (held.defined != given.defined) return differ("", state(given.defined), state(held.defined));
-  if (held.frozen != given.frozen) return differ("", frozen(given.frozen), frozen(held.frozen));
-  if (!held.defined) return {};
-  if (held.dtype != given.dtype) return differ(": dtype", info(given.dtype).name, info(held.dtype).name);
-  if (held.sizes.size() != given.sizes.size())
-    return differ(": number of dimensions", given.sizes.size(), held.sizes.size());
-  if (held.device != given.device) return differ(": device", text_of(given.device), text_of(held.device));
-  if (held.weak != given.weak) return differ("", weak(given.weak), weak(held.weak));
-  return {};
-}
-
 }  // namespace
 
 std::string guards_text(const PackageSpecialization& made) {
@@ -521,101 +473,9 @@ PackageFile read_package(std::string_view bytes, const StepReader& read_step) {
   return package;
 }
 
-std::string mismatch(const PackageSpecialization& held, const std::vector<GivenLeaf>& given, std::size_t& leaf) {
-  std::vector<std::int64_t> symbols(held.symbols.size(), -1);
-  std::vector<std::string> names(held.symbols.size());
-  for (leaf = 0; leaf < held.arguments.size() && leaf < given.size(); ++leaf) {
-    const PackageLeaf& was = held.arguments[leaf];
-    const GivenLeaf& is = given[leaf];
-    const bool equal = was.kind == PackageLeaf::Kind::count ? was.count == is.count : was.bytes == is.bytes;
-    if (was.kind != is.kind || (was.kind != PackageLeaf::Kind::tensor && !equal))
-      return concat_text(was.name, " is ", is.text, ", the package holds ", was.text);
-    if (was.kind != PackageLeaf::Kind::tensor) continue;
-    if (std::string found = tensor_mismatch(was, is); !found.empty()) return found;
-    for (std::size_t axis = 0; axis < was.sizes.size(); ++axis) {
-      const std::int64_t size = is.sizes[axis];
-      const int number = symbol_of(was.sizes[axis]);
-      if (number < 0) {
-        if (size == was.sizes[axis].constant()) continue;
-        return concat_text(size_name(was, axis), " is ", size, ", the package holds ", was.sizes[axis].constant());
-      }
-      const auto symbol = static_cast<std::size_t>(number);
-      const auto [lower, upper] = held.symbols[symbol];
-      if (size < lower || size > upper)
-        return concat_text(size_name(was, axis), " is ", size, ", the package holds sizes of at ",
-                           size < lower ? "least " : "most ", size < lower ? lower : upper);
-      if (symbols[symbol] < 0) {
-        symbols[symbol] = size;
-        names[symbol] = size_name(was, axis);
-      } else if (symbols[symbol] != size) {
-        return concat_text(size_name(was, axis), " is ", size, ", the package holds ", symbols[symbol],
-                           " there, as of ", names[symbol]);
-      }
-    }
-  }
-  if (held.arguments.size() != given.size()) return "the arguments have another number of parts than the package holds";
-  for (const PackageCondition& condition : held.conditions) {
-    const std::int64_t left = dims::evaluate(condition.left, symbols), right = dims::evaluate(condition.right, symbols);
-    if ((condition.kind == DimCondition::Kind::equal ? left == right : left < right) == condition.holds) continue;
-    std::string sizes;
-    for (std::size_t symbol = 0; symbol < symbols.size(); ++symbol) {
-      const auto is_it = [&](const DimNode& atom) {
-        return atom.kind == DimKind::symbol && static_cast<std::size_t>(atom.number) == symbol;
-      };
-      if (dims::any_atom(condition.left, is_it) || dims::any_atom(condition.right, is_it))
-        sizes += concat_text(sizes.empty() ? "" : ", ", "s", symbol, " = ", symbols[symbol], " (", names[symbol], ")");
-    }
-    return concat_text("the package holds sizes with ", condition_text(condition),
-                       condition.place.empty() ? "" : ", as decided ", condition.place, ", and the call has ", sizes);
-  }
-  return {};
-}
-
 std::string origin_text(const PackageFile& package) {
   return concat_text("format ", format.substr(0, format.size() - 1), ", made by Weft ", package.made_by, " for ",
                      package.isa);
-}
-
-std::string to_text(const PackageFile& package) {
-  std::string text;
-  for (const PackageEntry& entry : package.entries) {
-    std::set<std::string> told;
-    for (const PackageSpecialization& each : entry.specializations) {
-      if (!told.insert(guards_text(each)).second) continue;
-      text += entry.name + "\n";
-      for (const PackageLeaf& leaf : each.arguments) text += "  " + leaf.name + ": " + leaf_text(leaf) + "\n";
-      for (const std::uint32_t input : each.inputs) {
-        if (!PackageSpecialization::is_weight(input)) continue;
-        const PackageWeight& weight = package.weights[PackageSpecialization::weight_index(input)];
-        text += "  holds " + weight.name + ": ";
-        text += tensor_text(weight.dtype, {weight.sizes.begin(), weight.sizes.end()}) + "\n";
-      }
-      for (std::size_t i = 0; i < each.symbols.size(); ++i) {
-        const auto [lower, upper] = each.symbols[i];
-        text += concat_text("  s", i, " >= ", lower);
-        text += upper == INT64_MAX ? "\n" : concat_text(", <= ", upper, "\n");
-      }
-      for (const PackageCondition& condition : each.conditions) text += "  " + condition_text(condition) + "\n";
-      std::size_t next = 0;
-      for (const PackageLeaf& leaf : each.result) {
-        text += "  " + leaf.name + ": ";
-        if (leaf.kind != PackageLeaf::Kind::tensor) {
-          text += leaf.text + "\n";
-          continue;
-        }
-        const PackageSource& source = each.results[next++];
-        using Kind = PackageSource::Kind;
-        text += source.kind == Kind::undefined ? "undefined"
-                : source.kind == Kind::output
-                    ? tensor_text(each.outputs[source.index].dtype, each.outputs[source.index].sizes)
-                    : each.arguments[source.index].name;
-        text += "\n";
-      }
-      for (const PackageState& state : each.states) text += "  writes " + each.arguments[state.leaf].name + "\n";
-      for (const PackageNumbers& numbers : each.numbers) text += "  writes " + each.arguments[numbers.leaf].name + "\n";
-    }
-  }
-  return text;
 }
 
 }  // namespace weft::runtime
