@@ -1,6 +1,6 @@
 // Precompiling: the kernels of a program before it runs, from the types of its arguments.
 //   const auto forward = compile(model);
-//   const Tensor x = tensor_spec({{2, 1024}, 768}), y = tensor_spec({x.size(0)}, DType::i64);
+//   const Tensor x = tensor_spec({{2, 1024}, 768}), y = tensor_spec({{2, 1024}}, DType::i64);
 //   Precompiler all;
 //   all.add(forward, x);                                                       // what inference calls
 //   all.add([&](const Mlp& m, const Tensor& x, const Tensor& y) {              // what training calls: the forward call
@@ -24,7 +24,7 @@
 
 namespace weft {
 
-// A size of a spec: a number, or a range in which it may vary.
+// A size of a spec: a number, or a range. Ranges vary independently, but where the function needs equal ones (x + y).
 struct SpecSize {
   SpecSize(std::int64_t size) : least(size), greatest(size), example(size) {}  // this number
   SpecSize(int size) : SpecSize(std::int64_t{size}) {}                         // this number

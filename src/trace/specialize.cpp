@@ -59,7 +59,16 @@ Made make_specialization(CallContext call, std::vector<Guards::Symbol> symbols, 
   auto made = std::make_shared<Specialization>(id);
   const Function& function = call.function;
   TracedPath path;
-  const auto trace = [&](const std::vector<Guards::Symbol>& symbols) { return take_trace(call, symbols, {}); };
+  const auto trace = [&](std::vector<Guards::Symbol>& symbols) {
+    TracedPath path = take_trace(call, symbols, {});
+    const auto merge = [&] {
+      bool any = false;
+      for (const TracedPath::Step& step : path.steps) any = any || merge_equal(symbols, step.traced.graph);
+      return any;
+    };
+    while (merge()) path = take_trace(call, symbols, {});
+    return path;
+  };
   const bool all = function.options.dynamic.sizes == Dynamic::Sizes::all;
   // Whether a symbol may be replaced by a number, since the user did not ask for it. mark_dynamic asks for a size, and
   // {.dynamic = true} for all sizes but 0 and 1.
@@ -72,7 +81,8 @@ Made make_specialization(CallContext call, std::vector<Guards::Symbol> symbols, 
     try {
       path = trace(symbols);
     } catch (const Error&) {
-      if (!all) path = trace({});
+      std::vector<Guards::Symbol> none;
+      if (!all) path = trace(none);
       if (std::erase_if(symbols, may_be_number) == 0) throw;
       if (all || !symbols.empty()) path = trace(symbols);
     }
@@ -83,7 +93,7 @@ Made make_specialization(CallContext call, std::vector<Guards::Symbol> symbols, 
   made->resumable = path.resumable;
   if (path.steps.size() == 1 && !path.resumable)
     free_unread_sizes(call, symbols, path.steps[0].traced, [&](const std::vector<Guards::Symbol>& more) -> TraceResult {
-      TracedPath again = trace(more);
+      TracedPath again = take_trace(call, more, {});
       return std::move(again.last());
     });
   made->symbolic = !symbols.empty();

@@ -89,15 +89,51 @@ std::vector<Guards::Symbol> choose_symbols(const CallContext& call) {
                                : varies && was_small(word) ? 0
                                                            : 2,
                        upper = mark ? mark->greatest : INT64_MAX;
+    // A size that was marked may differ from the others: that it may not, the trace finds out (merge_equal).
     const auto same = std::ranges::find_if(symbols, [&, word = word](const Guards::Symbol& symbol) {
-      return symbol.lower == lower && symbol.upper == upper && always_equal(symbol.positions[0], word);
+      return !mark && !symbol.marked && symbol.lower == lower && symbol.upper == upper &&
+             always_equal(symbol.positions[0], word);
     });
     if (same == symbols.end())
       symbols.push_back({{word}, lower, upper, mark.has_value(), greatest_at(word)});
     else
-      same->positions.push_back(word), same->marked |= mark.has_value();
+      same->positions.push_back(word);
   }
   return symbols;
+}
+
+bool merge_equal(std::vector<Guards::Symbol>& symbols, const Graph& traced) {
+  std::vector<std::size_t> into(symbols.size());  // the first of those that are equal
+  for (std::size_t i = 0; i < into.size(); ++i) into[i] = i;
+  const auto number_of = [&](Dim dim) {
+    const bool is_symbol = !dim.is_constant() && dim.node()->kind == DimKind::symbol;
+    return is_symbol ? static_cast<std::size_t>(dim.node()->number) : symbols.size();
+  };
+  for (const DimCondition& condition : traced.conditions) {
+    const std::size_t a = number_of(condition.left), b = number_of(condition.right);
+    if (condition.kind != DimCondition::Kind::equal || !condition.holds || a >= into.size() || b >= into.size())
+      continue;
+    const auto [first, second] = std::minmax(into[a], into[b]);
+    std::ranges::replace(into, std::size_t{second}, std::size_t{first});
+  }
+  std::vector<Guards::Symbol> merged;
+  std::vector<std::size_t> place(symbols.size());
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
+    Guards::Symbol& symbol = symbols[i];
+    if (into[i] == i) {
+      place[i] = merged.size();
+      merged.push_back(std::move(symbol));
+      continue;
+    }
+    Guards::Symbol& other = merged[place[into[i]]];
+    other.positions.insert(other.positions.end(), symbol.positions.begin(), symbol.positions.end());
+    other.lower = std::max(other.lower, symbol.lower), other.upper = std::min(other.upper, symbol.upper);
+    other.marked |= symbol.marked;
+    other.greatest = std::max(other.greatest, symbol.greatest);
+  }
+  const bool any = merged.size() < symbols.size();
+  symbols = std::move(merged);
+  return any;
 }
 
 void check_marks(const CallContext& call, std::span<const Guards::Symbol> symbols, const Graph& traced) {

@@ -3,6 +3,7 @@
 #include "base/log.hpp"
 #include "tests/runtime/support.hpp"
 #include "tests/trace/support.hpp"
+#include "weft/explain.hpp"
 #include "weft/grad.hpp"
 #include "weft/linalg.hpp"
 #include "weft/nn.hpp"
@@ -127,6 +128,41 @@ TEST_CASE("mark_dynamic: symbolic from the first call, within its bounds") {
   CHECK(contains(message_of([&] { mark_dynamic(ones({4}), 0, 5, 9); }), "the size is 4, which is not in 5 to 9"));
   CHECK(contains(message_of([&] { mark_dynamic(ones({4}), 1); }), "axis 1 is out of range for 1 axis"));
   CHECK(contains(message_of([&] { mark_static(Tensor(), 0); }), "[mark_static] the tensor is undefined"));
+}
+
+TEST_CASE("marked sizes vary independently, though they are equal in the call that is compiled") {
+  const auto body = [](const Tensor& x) { return sum(x) / (x.size(0) * x.size(1)); };
+  auto f = compile(body);
+  const Tensor square = normal_of({16, 16});
+  mark_dynamic(square, 0, 2, 64), mark_dynamic(square, 1, 2, 64);
+  check_close(f(square), body(square));
+  for (const auto& [rows, columns] : {std::pair{16, 8}, {5, 64}, {33, 2}}) {
+    const Tensor x = normal_of({rows, columns});
+    check_close(f(x), body(x));
+  }
+  CHECK(specialization_count(f) == 1);
+}
+
+TEST_CASE(
+    "marked sizes that the function needs to be equal are one symbol, and a call in which they differ is another") {
+  const auto body = [](const Tensor& x, const Tensor& y, const Tensor& z) {
+    return std::vector{x + y, matmul(transpose(x), z)};
+  };
+  auto f = compile(body);
+  const auto marked = [](std::int64_t rows) {
+    Tensor x = normal_of({rows, 6});
+    mark_dynamic(x, 0, 2, 64);
+    return x;
+  };
+  f(marked(8), marked(8), marked(8));
+  for (const std::int64_t rows : {2, 9, 64}) {
+    const Tensor x = normal_of({rows, 6}), y = normal_of({rows, 6}), z = normal_of({rows, 6});
+    const std::vector<Tensor> found = f(x, y, z), expected = body(x, y, z);
+    for (std::size_t i = 0; i < found.size(); ++i) check_close(found[i], expected[i]);
+  }
+  CHECK(specialization_count(f) == 1);
+  CHECK(explain(f, normal_of({7, 6}), normal_of({7, 6}), normal_of({7, 6})).graph.find("s1") == std::string::npos);
+  CHECK_THROWS_AS(f(normal_of({7, 6}), normal_of({8, 6}), normal_of({7, 6})), Error);
 }
 
 TEST_CASE("a mark belongs to the result it was given to, not to the others of the same operation") {
