@@ -328,6 +328,7 @@ Dim Dim::floor_divide(Dim a, Dim d) {
   if (a.beyond() && d.is_constant()) return Dim((a.constant() < 0) == (d.constant() < 0) ? most : -most);
   if (a.is_constant() && d.is_constant()) return Dim(floor_divide_integers(a.constant(), d.constant()));
   Split parts = split(a, d);
+  if (parts.rest.is_constant() && d.is_constant()) return parts.quotient + floor_divide(parts.rest, d);
   if (parts.rest.same(Dim(0))) return parts.quotient;
   if (dims::proves_nonnegative(parts.rest) && dims::proves_less(parts.rest, d)) return parts.quotient;
   if (parts.rest.node() && is_quotient(parts.rest.node()) && is_positive(d))
@@ -344,6 +345,7 @@ Dim Dim::modulo(Dim a, Dim d) {
   if (a.is_constant() && d.is_constant())
     return Dim(a.constant() - d.constant() * floor_divide_integers(a.constant(), d.constant()));
   Dim rest = split(a, d).rest;
+  if (rest.is_constant() && d.is_constant()) return modulo(rest, d);
   if (rest.same(Dim(0))) return rest;
   if (dims::proves_nonnegative(rest) && dims::proves_less(rest, d)) return rest;
   if (const DimNode* inner = rest.node();

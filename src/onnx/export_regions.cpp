@@ -80,7 +80,8 @@ void Writer::write_while(const Node& node) {
   inside.made.outputs.push_back({out, element_type(DType::boolean), true});
   inside.outputs_of(body.outputs, fresh_names(carries));
   inside.made.name = fresh();
-  std::vector<std::string> operands{"", begins};
+  const std::int64_t limit = node.attributes<While>().limit;
+  std::vector<std::string> operands{limit > 0 ? emit("Squeeze", {integers({limit})}) : "", begins};
   operands.insert(operands.end(), first.begin(), first.end());
   const std::vector<std::string> results = fresh_names(node.output_count);
   made.nodes.push_back({"", "Loop", "", operands, results, {attribute("body", std::move(inside.made))}});

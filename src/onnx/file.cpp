@@ -110,9 +110,12 @@ struct Reader {
       if (entry.key() == "location") location = entry.value();
       if (entry.key() == "offset") offset = std::strtoull(entry.value().c_str(), &end, 10);
       if (entry.key() == "length") length = std::strtoll(entry.value().c_str(), &end, 10);
-      if (end && *end) refuse("tensor ", to.name, " has the ", entry.key(), " \"", entry.value(), "\" in another file");
+      if (end && (*end || entry.value().empty() || entry.value()[0] == '-'))
+        refuse("tensor ", to.name, " has the ", entry.key(), " \"", entry.value(), "\" in another file");
     }
     namespace fs = std::filesystem;
+    if (location.find('\0') != std::string::npos)
+      refuse("tensor ", to.name, " lies in a file whose name has a zero byte");
     if (folder.empty()) refuse("tensor ", to.name, " lies in another file, ", location, ", and bytes have no folder");
     std::error_code error;
     const fs::path root = fs::weakly_canonical(folder, error),

@@ -11,6 +11,7 @@ namespace weft::onnx {
 namespace {
 
 constexpr std::size_t most_nodes = std::size_t{1} << 17;  // functions that call others twice double them at each level
+constexpr std::size_t most_open = 64;                     // functions inside one another
 
 struct Inliner {
   const std::string& file;
@@ -76,6 +77,7 @@ struct Inliner {
   void append_body(const NodeData& node, const FunctionData& function, std::vector<NodeData>& to) {
     if (std::ranges::find(open, &function) != open.end())
       refuse("the function ", function.name, " calls itself, which no function may");
+    if (open.size() >= most_open) refuse("functions call one another more than ", most_open, " deep");
     const auto check_count = [&](const char* what, std::size_t given, std::size_t taken) {
       if (given > taken)
         refuse(name_of(node), " has ",
@@ -84,7 +86,8 @@ struct Inliner {
     };
     check_count("input", node.inputs.size(), function.inputs.size());
     check_count("output", node.outputs.size(), function.outputs.size());
-    Call call{node, function, concat_text(function.name, '.', ++calls, '/')};
+    if (++calls > most_nodes) refuse("it calls functions more than ", most_nodes, " times");
+    Call call{node, function, concat_text(function.name, '.', calls, '/')};
     const auto set = function.operator_sets.find("");
     call.version = set == function.operator_sets.end() ? 0 : set->second;
     if (call.version > latest)

@@ -71,24 +71,25 @@ void dynamic_quantize(NodeCall& c) {
   c.give(scale);
   c.give(zero);
 }
-// Integers as f64, which holds the sums exactly.
-Tensor exact(const Tensor& x, const Tensor& zero, int axis) {
+// Integers as f64, which holds the sums exactly. `axis`: along which x has a zero point of its own each.
+Tensor exact(NodeCall& c, const Tensor& x, const Tensor& zero, int axis) {
   const Tensor wide = cast(x, DType::f64);
   if (!zero.defined()) return wide;
   const Tensor from = cast(zero, DType::f64);
   if (zero.rank() == 0 || zero.element_count().same(Dim(1))) return wide - reshape(from, std::vector<Dim>());
   if (zero.rank() > 1) return wide - from;
+  if (axis < 0 || axis >= x.rank()) c.refuse("has several zero points for an operand of ", x.rank(), " axes");
   std::vector<Dim> sizes(static_cast<std::size_t>(x.rank()), Dim(1));
   sizes[static_cast<std::size_t>(axis)] = zero.size(0);
   return wide - reshape(from, sizes);
 }
 void matmul_integer(NodeCall& c) {
   const Tensor a = c.tensor(0), b = c.tensor(1);
-  c.give(cast(matmul(exact(a, c.optional(2), a.rank() - 2), exact(b, c.optional(3), b.rank() - 1)), DType::i32));
+  c.give(cast(matmul(exact(c, a, c.optional(2), a.rank() - 2), exact(c, b, c.optional(3), b.rank() - 1)), DType::i32));
 }
 void quantized_matmul(NodeCall& c) {
   const Tensor a = c.tensor(0), b = c.tensor(3);
-  const Tensor product = matmul(exact(a, c.tensor(2), a.rank() - 2), exact(b, c.tensor(5), b.rank() - 1));
+  const Tensor product = matmul(exact(c, a, c.tensor(2), a.rank() - 2), exact(c, b, c.tensor(5), b.rank() - 1));
   const Tensor y =
       product * cast(c.tensor(1), DType::f64) * cast(c.tensor(4), DType::f64) / cast(c.tensor(6), DType::f64);
   c.give(saturated(round(y) + cast(c.tensor(7), DType::f64), c.value(7).dtype()));
@@ -112,12 +113,12 @@ Tensor integer_convolution(NodeCall& c, Tensor x, const Tensor& weight) {
       {count, strides.data(), none.data(), dilations.data(), nullptr, c.integer("group", 1), false});
 }
 void convolution_integer(NodeCall& c) {
-  c.give(cast(integer_convolution(c, exact(c.tensor(0), c.optional(2), 1), exact(c.tensor(1), c.optional(3), 0)),
+  c.give(cast(integer_convolution(c, exact(c, c.tensor(0), c.optional(2), 1), exact(c, c.tensor(1), c.optional(3), 0)),
               DType::i32));
 }
 void quantized_convolution(NodeCall& c) {
   const Tensor w = c.tensor(3);
-  Tensor y = integer_convolution(c, exact(c.tensor(0), c.tensor(2), 1), exact(w, c.tensor(5), 0));
+  Tensor y = integer_convolution(c, exact(c, c.tensor(0), c.tensor(2), 1), exact(c, w, c.tensor(5), 0));
   std::vector<Dim> sizes(static_cast<std::size_t>(y.rank()), Dim(1));
   sizes[1] = -1;
   if (c.has(std::size_t{8})) y = y + reshape(cast(c.tensor(8), DType::f64), sizes);

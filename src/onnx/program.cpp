@@ -38,8 +38,13 @@ struct Linker {
   }
 
   void link(const GraphData& graph, std::set<std::string> known) {
-    for (const TensorData& each : graph.initializers) known.insert(each.name);
-    for (const ValueData& each : graph.inputs) known.insert(each.name);
+    std::set<std::string> initializers, inputs;  // one of both is an input that may be left out
+    for (const TensorData& each : graph.initializers)
+      if (!initializers.insert(each.name).second) refuse("the name ", each.name, " is given twice");
+    for (const ValueData& each : graph.inputs)
+      if (!inputs.insert(each.name).second) refuse("the name ", each.name, " is given twice");
+    known.merge(initializers);
+    known.merge(inputs);
     for (const NodeData& node : graph.nodes) {
       const std::int64_t version = program.version_of(node);
       const OperatorRow* const row = node.domain.empty() ? find_operator(node.operation, version) : nullptr;

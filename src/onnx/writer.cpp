@@ -109,7 +109,11 @@ std::string Writer::size(Dim dim) {
   return sizes_[dim.word()] = sum;
 }
 std::string Writer::atom(const DimNode& node) {
-  if (node.kind == DimKind::floor_divide) return emit("Div", {size(node.left), size(node.right)});
+  if (node.kind == DimKind::floor_divide) {  // Div rounds towards 0, Mod has the divisor's sign
+    const std::string left = size(node.left), right = size(node.right);
+    if (dims::proves_nonnegative(node.left)) return emit("Div", {left, right});
+    return emit("Div", {emit("Sub", {left, emit("Mod", {left, right})}), right});
+  }
   if (node.kind == DimKind::modulo) return emit("Mod", {size(node.left), size(node.right)});
   WEFT_CHECK(node.kind == DimKind::symbol, "a size of a kind that no graph has");
   const Dim symbol = dims::symbol(node.number, node.lower.constant());

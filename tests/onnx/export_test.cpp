@@ -12,6 +12,7 @@
 #include "tests/models/small_models.hpp"
 #include "tests/needs.hpp"
 #include "weft/onnx.hpp"
+#include "weft/precompile.hpp"
 #include "weft/weft.hpp"
 
 using namespace weft;
@@ -131,6 +132,16 @@ TEST_CASE("loops and choices are written as Scan, Loop and If") {
         return while_loop([](const Tensor& s) { return sum(s) < 100; }, [](const Tensor& s) { return s * 1.5 + 1; }, x);
       },
       x);
+  // ONNX has no error for a limit: the loop ends there.
+  const Folder folder;
+  const std::string path = (folder.path / "limit.onnx").string();
+  const auto counted = compile([](const Tensor& x) {
+    return while_loop([](const Tensor& s) { return sum(s) > -1; }, [](const Tensor& s) { return s + 1; }, x,
+                      {.limit = 9});
+  });
+  onnx::save(path, counted, zeros({2}));
+  const onnx::Model model = onnx::load(path);
+  CHECK(same(model({zeros({2})})[0], full({2}, 9)));
 }
 
 TEST_CASE("sizes that vary are names in the file, and computed where the graph needs them") {
@@ -146,6 +157,23 @@ TEST_CASE("sizes that vary are names in the file, and computed where the graph n
     const Tensor y = uniform({a, b, 4});
     CHECK(same(model({y})[0], f(y)));
   }
+}
+
+TEST_CASE("sizes that vary independently have names of their own, and quotients of them round down") {
+  const Folder folder;
+  const fs::path path = folder.path / "f.onnx";
+  const auto check = [&](auto f, const Tensor& spec, std::initializer_list<Tensor> calls) {
+    onnx::save(path.string(), compile(f), spec);
+    const onnx::Model model = onnx::load(path.string());
+    for (const Tensor& x : calls) CHECK(same(model({x})[0], f(x)));
+  };
+  check([](const Tensor& x) { return sum(x) / (x.size(0) * x.size(1)); }, tensor_spec({{2, 64}, {2, 64}}),
+        {uniform({7, 7}), uniform({16, 8}), uniform({2, 33})});
+  check([](const Tensor& x) { return median(reshape(x, {-1}), 0).values; }, tensor_spec({{2, 64}, 2}),
+        {uniform({2, 2}), uniform({5, 2}), from_list<float>({2, 5, 1, 4}, {2, 2})});
+  // A quotient of a size less 7, which may be negative.
+  check([](const Tensor& x) { return x + (x.size(0) - 7) / Dim(2); }, tensor_spec({{2, 64}, 2}),
+        {uniform({2, 2}), uniform({4, 2}), uniform({9, 2})});
 }
 
 TEST_CASE("so are those that the function's options say") {

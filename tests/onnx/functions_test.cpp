@@ -190,6 +190,21 @@ TEST_CASE("functions that can't be their bodies are refused in a sentence") {
     FunctionData& f = doubling.emplace_back(FunctionData{concat_text("f", i), "mine", "", {"x"}, {"y"}});
     const std::string next = i < 39 ? concat_text("f", i + 1) : std::string("Neg"), domain = i < 39 ? "mine" : "";
     f.nodes = {{"", next, domain, {"x"}, {"t"}}, {"", next, domain, {"t"}, {"y"}}};
+    for (int k = 0; i == 39 && k < 4; ++k) f.nodes.push_back({"", "Neg", "", {"t"}, {concat_text("unread", k)}});
   }
   refused(calling({{"", "f0", "mine", {"x"}, {"y"}}}, doubling), "it has more than 131072 nodes");
+  std::vector<FunctionData> chain;
+  for (int i = 0; i < 20000; ++i) {
+    const std::string next = i < 19999 ? concat_text("f", i + 1) : std::string("Neg"), domain = i < 19999 ? "mine" : "";
+    chain.push_back({concat_text("f", i), "mine", "", {"x"}, {"y"}, {}, {}, {{"", next, domain, {"x"}, {"y"}}}});
+  }
+  refused(calling({{"", "f0", "mine", {"x"}, {"y"}}}, chain), "functions call one another more than 64 deep");
+  // Calls alone, no node.
+  std::vector<FunctionData> empty;
+  for (int i = 0; i < 40; ++i) {
+    FunctionData& f = empty.emplace_back(FunctionData{concat_text("f", i), "mine", "", {"x"}, {"x"}});
+    if (i < 39)
+      for (int k = 0; k < 2; ++k) f.nodes.push_back({"", concat_text("f", i + 1), "mine", {"x"}, {""}});
+  }
+  refused(calling({{"", "f0", "mine", {"x"}, {"y"}}}, empty), "it calls functions more than 131072 times");
 }

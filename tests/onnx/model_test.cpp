@@ -201,6 +201,17 @@ TEST_CASE("what can't be read is refused in a sentence") {
       "node a (Relu) reads b, which no input and no earlier node gives: the graph has a cycle");
   has(with({{"a", "Relu", "", {"x"}, {"b"}}}), "nothing gives the output y");
   has(with({{"a", "Relu", "", {"x"}, {"y"}}, {"b", "Relu", "", {"x"}, {"y"}}}), "the name y is given twice");
+  has(with({{"a", "Add", "", {"x", "w"}, {"y"}}}, {tensor("w", bias), tensor("w", bias)}), "the name w is given twice");
+  // Of an operand of one axis there is no axis for a zero point each.
+  GraphData product;
+  const Tensor row = full({6}, 3, {DType::u8}), matrix = full({6, 2}, 2, {DType::u8}),
+               several = full({4}, 1, {DType::u8});
+  product.nodes = {{"a", "MatMulInteger", "", {"row", "matrix", "several"}, {"z"}}, {"b", "Relu", "", {"x"}, {"y"}}};
+  product.initializers = {tensor("row", row), tensor("matrix", matrix), tensor("several", several)};
+  has(test::message_of([&] {
+        load(model_of(std::move(product)))({uniform({2, 1, 6, 6})});
+      }),
+      "has several zero points for an operand of 1 axes");
   TensorData large{"w", 1, {1 << 20, 1 << 20}, "four"};
   has(with({{"a", "Add", "", {"x", "w"}, {"y"}}}, {large}), "tensor w has 4 bytes, and its sizes say 4398046511104");
   large.sizes = {std::int64_t{1} << 40, std::int64_t{1} << 40};
