@@ -21,7 +21,7 @@ namespace weft::providers {
 
 namespace {
 
-constexpr std::string_view format = "plans 3";
+constexpr std::string_view format = "plans 2";
 constexpr std::size_t most_bytes = std::size_t{64} << 20;  // of a payload: constants are in it
 
 template <class... Parts>
