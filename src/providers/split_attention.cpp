@@ -34,7 +34,7 @@ std::optional<AttentionNode> split_attention_node(const Node& node, Device devic
   const std::vector<Dim> dims = attention_dims(*call);
   for (const Dim dim : {dims[1], dims[2], dims[3]})  // heads, key heads, queries
     if (!dim.is_constant() || dim.constant() == 0) return {};
-  if (dims[3].constant() > most_queries) return {};
+  if (dims[3].constant() > most_queries || dims[1].constant() % dims[2].constant() != 0) return {};
   if (!codegen::fits_cuda_attention(fixed.features, fixed.value_features, false)) return {};
   // All that a package is made for have what the kernels want.
   if (!runtime::current_device_target() &&
