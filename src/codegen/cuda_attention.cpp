@@ -4,6 +4,7 @@
 
 #include "base/fail.hpp"
 #include "base/hash.hpp"
+#include "codegen/cpp_expression.hpp"
 
 namespace weft::codegen {
 
@@ -110,6 +111,33 @@ std::vector<Kernel> cuda_attention(const CudaAttention& call) {
   if (call.is_backward) add_tiles(Part::tiles_by_keys, "_tiles_by_keys", "true");
   add(Part::lists, "_lists", 32, "const unsigned char* states, int* counts, int* tiles, int width",
       "attention_lists(states, counts, tiles, width)");
+  return kernels;
+}
+
+std::vector<Kernel> cuda_split_attention(const CudaSplitAttention& call) {
+  const std::string type = memory_type(call.dtype), mask = call.mask ? memory_type(*call.mask) : "void";
+  const std::string e = std::to_string(call.features), f = std::to_string(call.value_features);
+  const std::string name = std::string("weft_split_attention_") + info(call.dtype).name + "_" + e + "_" + f;
+  // 32 KB at least of keys and values on their way to a block, and no more than half of what a multiprocessor has.
+  constexpr int rows = 16, few_bytes = 1 << 16;
+  const std::int64_t tile = rows * row_bytes * (segments(call.features) + segments(call.value_features));
+  const int warps = std::max(call.features, call.value_features) <= 128 ? 4 : 2;
+  const auto stages = std::min<std::int64_t>(few_bytes / (warps * tile), 4);
+  const std::int64_t sums = warps * rows * (((call.value_features + 15) / 16 * 16 + 8) * 4 + 8);
+  std::vector<Kernel> kernels(2);
+  Kernel &part = kernels[0], &join = kernels[1];
+  const auto text = [](const Kernel& kernel, const std::string& body) {
+    return "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(kernel.threads) + ") " + kernel.name +
+           "(const __grid_constant__ SplitAttentionArguments arguments) {\n  " + body + "(arguments);\n}\n";
+  };
+  part.part = Part::keys, part.threads = warps * 32, part.rows = rows, part.columns = warps * rows;
+  part.name = name + (call.mask ? std::string("_masked_") + info(*call.mask).name : "");
+  part.shared = std::max(rows * row_bytes * segments(call.features) + warps * stages * tile, sums);
+  part.text = text(part, "attention_part<SplitAttentionShape<" + type + ", " + e + ", " + f + ", " +
+                             std::to_string(warps) + ", " + std::to_string(stages) + ">, " + mask + ">");
+  join.part = Part::join, join.name = name + "_join";
+  join.threads = static_cast<int>((call.value_features + 31) / 32 * 32);
+  join.text = text(join, "attention_join<" + type + ", " + f + ">");
   return kernels;
 }
 

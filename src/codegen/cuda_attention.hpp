@@ -3,6 +3,7 @@
 // with the tile that it works on.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,7 @@ struct CudaAttention {
 
 // One kernel. Its name begins with a digest of the call.
 struct CudaAttentionKernel {
-  enum class Part : std::uint8_t { forward, by_keys, by_queries, rows, tiles, tiles_by_keys, lists };
+  enum class Part : std::uint8_t { forward, by_keys, by_queries, rows, tiles, tiles_by_keys, lists, keys, join };
   Part part;
   std::string name, text;
   int rows = 0, columns = 0;  // of scores, a tile
@@ -32,5 +33,14 @@ struct CudaAttentionKernel {
 // Whether the templates fit these sizes: registers and shared memory.
 bool fits_cuda_attention(std::int64_t features, std::int64_t value_features, bool is_backward);
 std::vector<CudaAttentionKernel> cuda_attention(const CudaAttention& call);
+
+// Attention of few queries, without functions, of any lengths, by weft/detail/cuda_attention_split.inc.
+struct CudaSplitAttention {
+  DType dtype = DType::bf16;                      // or f16
+  std::int64_t features = 0, value_features = 0;  // as fits_cuda_attention forward
+  std::optional<DType> mask = {};                 // f32, f16 or bf16, where there is one
+};
+// The kernel of the parts, whose blocks read a multiple of `columns` keys each, and that which joins them.
+std::vector<CudaAttentionKernel> cuda_split_attention(const CudaSplitAttention& call);
 
 }  // namespace weft::codegen

@@ -9,6 +9,7 @@ extern const char embedded_cuda_attention[];
 extern const char embedded_cuda_attention_backward[];
 extern const char embedded_cuda_attention_hopper[];
 extern const char embedded_cuda_attention_hopper_backward[];
+extern const char embedded_cuda_attention_split[];
 extern const char embedded_cuda_fragments[];
 extern const char embedded_cuda_pack[];
 extern const char embedded_cuda_product[];
@@ -68,6 +69,7 @@ std::string cuda_update_slice(DType dtype, bool checked) {
   return "extern \"C\" __global__ void " + cuda_update_slice_name(dtype, checked) +
          "(const __grid_constant__ Arguments<" + (checked ? "4" : "3") +
          ", 7> arguments) {\n"
+         "  after_earlier_kernels();\n"
          "  const long *const sizes = arguments.sizes, count = sizes[0], part = sizes[1], whole = sizes[2];\n" +
          (checked ? "  if (*static_cast<const volatile int*>(arguments.buffers[3]) != 0) return;\n" : "") + "  const " +
          type + "* const update = static_cast<const " + type +
@@ -126,10 +128,12 @@ std::vector<std::string> cuda_units(std::span<const std::string> functions, std:
     };
     const auto uses = [&](const char* word) { return own.find(word) != std::string::npos; };
     // Of one architecture alone, or of the newer ones: other units must not hold it.
+    const bool splits = uses("SplitAttentionArguments");
     const bool attends = uses("AttentionArguments") || uses("attention_lists("),
                attends_on_hopper = uses("HopperAttentionArguments");
     add_if(uses("tensor_core_product<") || attends_on_hopper, {embedded_cuda_product});
     add_if(attends, {embedded_cuda_fragments, embedded_cuda_attention, embedded_cuda_attention_backward});
+    add_if(splits, {embedded_cuda_attention_split});
     add_if(attends_on_hopper, {embedded_cuda_attention_hopper, embedded_cuda_attention_hopper_backward});
     units.push_back(text + "namespace weft {\n" + own + "\n}  // namespace weft\n");
   }

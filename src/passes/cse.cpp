@@ -15,8 +15,8 @@ bool is_mergeable(const Node& node) {
     case OpKind::leaf: return node.op == Op::constant || node.op == Op::iota;
     case OpKind::random:
     case OpKind::effect:
-    case OpKind::identity:
     case OpKind::region: return false;
+    case OpKind::identity: return node.op == Op::transfer;  // a value is copied to a device once
     default: return true;
   }
 }

@@ -150,4 +150,23 @@ void parametrize(Kernel& kernel) {
   for (const DimNode* symbol : seen) kernel.parameters.push_back(Dim::from_node(symbol));
 }
 
+std::optional<Kernel> with_any_first_extent(const Kernel& kernel) {
+  if (kernel.axes.size() < 2 || kernel.vector_axis == 0 || !kernel.parameters.empty()) return {};
+  for (const loop::Axis& axis : kernel.axes)
+    if (axis.inner || axis.carried || axis.narrow) return {};
+  const Dim size = kernel.axes[0].extent, first = axis_dim(kernel, 0);
+  if (!size.is_constant() || size.constant() < 2) return {};
+  for (const Instruction& instruction : kernel.body)
+    if (!dims::linear_in(instruction.index, first).linear) return {};
+  Kernel any = kernel;
+  any.shared = {};
+  any.small = kernel.small || loop::fits_32_bits(kernel);
+  any.parameters = {size};
+  any.axes[0].extent = dims::symbol(0, 2);
+  std::vector<Dim> replacement;
+  for (std::size_t a = 0; a < any.axes.size(); ++a) replacement.push_back(axis_dim(any, a));
+  loop::replace_axes(any, any.axes, replacement);
+  return any;
+}
+
 }  // namespace weft

@@ -15,6 +15,7 @@
 #include "ir/callee.hpp"
 #include "ir/offload_mark.hpp"
 #include "schedule/buffers.hpp"
+#include "schedule/kernel_axes.hpp"
 #include "schedule/lowered.hpp"
 #include "schedule/order.hpp"
 #include "schedule/places.hpp"
@@ -247,11 +248,13 @@ class Scheduler {
     std::vector<loop::Kernel> kernels;
   };
   // Kernels of one depth are independent: those of one text are one launch over a table of their buffers, at the place
-  // of the first. What the launch is, is known when the table is closed.
+  // of the first. What the launch is, is known when the table is closed: where the kernels differ in the extent of
+  // their first axis, it is a slot.
   bool joins_table(loop::Kernel& kernel, std::span<const std::uint32_t> members) {
     const std::size_t most = providers_.most_sets(kernel, device_);
     if (most <= 1) return false;
-    Table& table = tables_[loop::shared_text(kernel)];
+    const std::optional<loop::Kernel> any = with_any_first_extent(kernel);
+    Table& table = tables_[loop::shared_text(any ? *any : kernel)];
     if (table.kernels.size() == most) close(table);
     if (table.kernels.empty()) {
       table.step = schedule_.steps.size();
@@ -267,6 +270,11 @@ class Scheduler {
     return true;
   }
   void close(Table& table) {
+    const auto differs = [&](const loop::Kernel& kernel) {
+      return loop::shared_text(kernel) != loop::shared_text(table.kernels[0]);
+    };
+    if (table.kernels.size() > 1 && std::ranges::any_of(table.kernels, differs))
+      for (loop::Kernel& kernel : table.kernels) kernel = *with_any_first_extent(kernel);
     schedule_.steps[table.step].payload = providers_.generated(std::move(table.kernels));
     table.kernels.clear();
   }

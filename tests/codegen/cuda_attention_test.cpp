@@ -7,6 +7,7 @@
 #include "codegen/cuda_attention_functions.hpp"
 #include "record/attention_mods.hpp"
 #include "runtime/cuda/code.hpp"
+#include "runtime/cuda/split_attention.hpp"
 #include "tests/codegen/cuda_support.hpp"
 
 using namespace weft;
@@ -28,11 +29,11 @@ std::string functions(bool changes_scores, bool masks) {
          "  return (q >= k) & (captured.document[q] == captured.document[k]);\n}";
 }
 
-void check_compiles(const codegen::CudaAttention& call, const std::string& architecture) {
+void check_compiles(const std::vector<codegen::CudaAttentionKernel>& kernels, const std::string& architecture) {
   std::vector<std::string> texts;
-  for (const codegen::CudaAttentionKernel& kernel : codegen::cuda_attention(call)) texts.push_back(kernel.text);
+  for (const codegen::CudaAttentionKernel& kernel : kernels) texts.push_back(kernel.text);
   CAPTURE(architecture);
-  CAPTURE(call.features);
+  CAPTURE(kernels[0].name);
   for (const std::string& cubin :
        runtime::cuda::compile_units(codegen::cuda_units(texts), architecture, runtime::cuda::Effort::check))
     CHECK(!cubin.empty());
@@ -53,11 +54,52 @@ TEST_CASE("attention on tensor cores compiles for sm_80 and by warpgroups for sm
                                   .is_backward = is_backward,
                                   .masks = masks,
                                   .functions = functions(!masks, masks)};
-      check_compiles(call, "sm_80");
+      check_compiles(codegen::cuda_attention(call), "sm_80");
       call.features = call.value_features = masks ? 128 : 64;
       call.on_hopper = true;
-      check_compiles(call, "sm_90a");
+      check_compiles(codegen::cuda_attention(call), "sm_90a");
     }
+}
+
+TEST_CASE("attention of few queries compiles for each architecture, within the shared memory of the smallest") {
+  constexpr std::int64_t shared_of_sm_89 = 99 << 10;
+  const std::string architectures[] = {"sm_80", "sm_89", "sm_90a", "sm_100"};
+  const bool compiles = nvrtc().empty();
+  if (!compiles) MESSAGE("left out: ", nvrtc());
+  std::size_t next = 0;
+  for (const std::int64_t features : {8, 64, 72, 128, 256})
+    for (const auto mask : {std::optional<DType>(), std::optional(features == 128 ? DType::f32 : DType::bf16)}) {
+      const auto kernels = codegen::cuda_split_attention(
+          {features == 72 ? DType::f16 : DType::bf16, features, features == 72 ? 40 : features, mask});
+      REQUIRE(kernels.size() == 2);
+      CHECK(kernels[0].shared <= shared_of_sm_89);
+      CHECK(kernels[0].columns == kernels[0].threads / 2);  // 16 keys for each warp
+      CHECK(kernels[1].threads >= (features == 72 ? 40 : features));
+      CHECK((kernels[0].name.find("masked") == std::string::npos) == !mask);
+      if (compiles) check_compiles(kernels, architectures[next++ % 4]);
+    }
+}
+
+TEST_CASE("keys of few queries are shared by as many blocks as a device has work for, whole tiles each") {
+  const auto parts = [](std::int64_t batch, std::int64_t heads, std::int64_t key_heads, std::int64_t queries,
+                        std::int64_t keys) {
+    runtime::cuda::AttentionSizes sizes;
+    sizes.batch = batch, sizes.heads = heads, sizes.key_heads = key_heads, sizes.queries = queries, sizes.keys = keys;
+    const runtime::cuda::KeyParts made = runtime::cuda::key_parts(sizes, 64);
+    CHECK(made.keys_a_part % 64 == 0);
+    CHECK((batch == 0 || made.parts * made.keys_a_part >= keys));
+    CHECK((made.parts - 1) * made.keys_a_part < std::max<std::int64_t>(keys, 1));
+    CHECK(made.blocks == batch * key_heads * ((heads / key_heads * queries + 15) / 16) * made.parts);
+    return made.parts;
+  };
+  CHECK(parts(1, 32, 8, 1, 1024) == 16);  // of 64 keys: no part is less
+  CHECK(parts(1, 32, 8, 1, 16384) == 32);
+  CHECK(parts(16, 32, 8, 1, 1024) == 3);
+  CHECK(parts(512, 32, 8, 1, 1024) == 1);
+  CHECK(parts(1, 1, 1, 1, 1 << 20) == 128);
+  CHECK(parts(1, 32, 8, 16, 1024) == 8);  // four tiles of rows for each key head
+  CHECK(parts(1, 32, 8, 1, 0) == 1);
+  CHECK(parts(0, 32, 8, 1, 1024) == 1);
 }
 
 TEST_CASE("functions of scores by all functions that work element by element compile, with their derivatives") {

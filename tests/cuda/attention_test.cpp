@@ -135,7 +135,9 @@ TEST_CASE("attention on a device is that of the host, by cuDNN and without") {
       auto compiled =
           compile([](const How& how, const Operands& p, const Tensor& w) { return both(how, p, w); }, options_of_tests);
       const int steps = library_steps(explain(compiled, it.how, at, given).schedule);
-      if (library && has_library()) CHECK((steps > 1) == (it.name != "odd features"));
+      // Of few queries the forward pass is our own kernels': split_attention_test.cpp.
+      const int of_library = it.name == "odd features" ? 0 : it.name == "one query" || it.name == "one of each" ? 1 : 2;
+      if (library && has_library()) CHECK((of_library ? steps >= of_library : steps == 0));
       if (!library) CHECK(steps == 0);
       for (int i = 0; i < 4; ++i) close(compiled(it.how, at, given), reference, it.dtype);  // replayed
       if (library) close(both(it.how, at, given), reference, it.dtype);  // without a function around it

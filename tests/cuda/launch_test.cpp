@@ -26,6 +26,10 @@ struct Whole {
 };
 Whole of_integers(const Tensor& x) { return {sum(x, {1}), amax(x, {0}), cumsum(x, 1)}; }
 
+std::vector<Tensor> of_two_heights(const Tensor& x, const Tensor& y, const Tensor& row) {
+  return {sin(x) * row, sin(y) * row};
+}
+
 void close(const Tensor& there, const Tensor& here, double within) {
   const Tensor apart = cast(to(there, Device::cpu()), DType::f64) - cast(here, DType::f64);
   CHECK(amax(abs(apart)).item() <= within * (1 + amax(abs(cast(here, DType::f64))).item()));
@@ -56,6 +60,15 @@ TEST_CASE("cuda: norms forward and backward of wide rows") {
     close(found.weight, wanted.weight, within);
     close(found.bias, wanted.bias, within);
   }
+}
+
+TEST_CASE("cuda: kernels that differ in their first extent alone are one launch") {
+  auto compiled = compile(of_two_heights);
+  const Tensor x = sample({300, 64}, 1), y = sample({7, 64}, 2), row = sample({64}, 3);
+  const Tensor x_there = to(x, Device::cuda()), y_there = to(y, Device::cuda()), row_there = to(row, Device::cuda());
+  CHECK(explain(compiled, x_there, y_there, row_there).schedule.find("in one launch") != std::string::npos);
+  const std::vector<Tensor> found = compiled(x_there, y_there, row_there), wanted = of_two_heights(x, y, row);
+  for (std::size_t i = 0; i < 2; ++i) close(found[i], wanted[i], 1e-6);
 }
 
 TEST_CASE("cuda: log-softmax with its gradient, and integers, of wide rows") {

@@ -29,6 +29,9 @@ Tensor products(const Tensor& a, const Tensor& b) { return matmul(matmul(a, b), 
 Tensor looked_up(const Tensor& table, const Tensor& index) {
   return grad([&](const Tensor& table) { return sum(square(gather(table, index))); }, table);
 }
+Tensor attended(const Tensor& query, const Tensor& keys, const Tensor& mask) {
+  return nn::scaled_dot_product_attention(query, keys, keys, {.attn_mask = mask, .enable_gqa = true});
+}
 std::pair<Tensor, Tensor> sorted(const Tensor& x) {
   const Tensor order = argsort(x, -1);
   return {order, gather(x, 1, order)};
@@ -130,6 +133,8 @@ void all(const Way& way) {
   hold(way, "rows", looked_up, {}, any, sample({40, 8}, 6), index);
   hold(way, "sort", sorted, {}, any, wide);
   hold(way, "loop", scanned, {}, any, x);
+  hold(way, "attention of one query", attended, {}, any, cast(sample({2, 4, 1, 64}, 7), DType::bf16),
+       cast(sample({2, 2, 300, 64}, 8), DType::bf16), sample({1, 300}, 9));
 }
 
 }  // namespace

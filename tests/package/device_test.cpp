@@ -47,6 +47,9 @@ Tensor train_step(Mlp& model, optim::Adam& opt, const Tensor& x, const Tensor& y
 Tensor looked_up(const Tensor& table, const Tensor& index) {
   return grad([&](const Tensor& table) { return sum(square(gather(table, index))); }, table);
 }
+Tensor attended(const Tensor& query, const Tensor& keys, const Tensor& mask) {
+  return nn::scaled_dot_product_attention(query, keys, keys, {.attn_mask = mask, .enable_gqa = true});
+}
 std::pair<Tensor, Tensor> sorted(const Tensor& x) {
   const Tensor order = argsort(x, -1);
   return {order, gather(x, 1, order)};
@@ -133,6 +136,9 @@ TEST_CASE("steps of a device are written and read back" * needs(nvrtc)) {
   hold("check", compile(train_step), mlp, adam, x, y);
   hold("argsort", compile(sorted), rows);
   hold("loop", compile(scanned), rows);
+  const Tensor query = cast(normal({2, 4, 1, 64}), DType::bf16), keys = cast(normal({2, 2, 100, 64}), DType::bf16),
+               mask = normal({1, 100});
+  hold("split_attention", compile(attended), query, keys, mask);
   const std::string path = folder.file("rows.weft");
   package(path, {"f", one}, compile(looked_up), table, index);
   hold_fields(path);

@@ -206,6 +206,11 @@ TEST_CASE("equal computations are one; draws, effects and places are not merged"
                linalg::eigvalsh(matmul(x, transpose(y)))}));
   CHECK(spectra.outputs[0].same(spectra.outputs[1]));  // of several results too
   CHECK_FALSE(spectra.outputs[0].node() == spectra.outputs[2].node());
+  Type there = type_of(x);
+  there.device = Device::cuda();
+  Graph copies = common_subexpressions(
+      r.graph({record(Op::transfer, {x}, {}, there, {}), record(Op::transfer, {x}, {}, there, {})}));
+  CHECK(copies.outputs[0].same(copies.outputs[1]));
   Graph draws = common_subexpressions(r.graph({bits(), bits()}));
   CHECK_FALSE(draws.outputs[0].same(draws.outputs[1]));
   Graph places =
@@ -213,18 +218,22 @@ TEST_CASE("equal computations are one; draws, effects and places are not merged"
   CHECK_FALSE(places.outputs[0].same(places.outputs[1]));
 }
 
-TEST_CASE("checks are kept, but for those that are proved") {
+TEST_CASE("checks are kept, but for those that are proved, and those that say what another says") {
   Recording r;
-  Tensor x = r.input(DType::boolean, {});
+  Tensor x = r.input(DType::boolean, {}), y = r.input(DType::boolean, {});
   record(Op::check, {x}, Message{}, {}, {});
+  record(Op::check, {y & y}, Message{}, {}, {});
+  record(Op::check, {y & y}, Message{}, {}, {});
+  record(Op::check, {x}, Message{}, {}, {});
+  record(Op::check, {x}, Message{{intern_text("another sentence")}}, {}, {});
   record(Op::check, {~full({}, 0, {.dtype = DType::boolean})}, Message{}, {}, {});
   record(Op::check, {full({}, 0, {.dtype = DType::boolean})}, Message{}, {}, {});
   Graph graph = r.graph({});
-  CHECK(graph.effects.size() == 3);
+  CHECK(graph.effects.size() == 7);
   Graph result = dead_code(common_subexpressions(fold_constants(graph)));
   verify(result);
-  CHECK(result.effects.size() == 2);
-  CHECK(result.inputs.size() == 1);
+  CHECK(result.effects.size() == 4);
+  CHECK(result.inputs.size() == 2);
 }
 
 TEST_CASE(

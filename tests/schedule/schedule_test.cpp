@@ -135,6 +135,27 @@ TEST_CASE("on a device kernels of one text that wait for nothing are one launch,
   CHECK(steps(Device::cuda(), 32) == 1);
 }
 
+TEST_CASE("on a device kernels that differ in the extent of their first axis are one launch, with a slot for it") {
+  const auto kernels = [](Device device, std::int64_t rows) {
+    Traced t;
+    const Tensor row = t.input(device, Shape::of(64)), x = t.input(device, Shape::of(32, 64)),
+                 y = t.input(device, Shape::of(rows, 64));
+    std::vector<loop::Kernel> all;
+    const Schedule schedule =
+        make_schedule(inline_calls(t.graph({sin(x) * row, sin(y) * row})), device, providers::all());
+    for (const Step& step : schedule.steps) all.push_back(*step.payload->kernel());
+    return all;
+  };
+  CHECK(kernels(Device::cpu(), 8).size() == 2);
+  const std::vector<loop::Kernel> made = kernels(Device::cuda(), 8);
+  REQUIRE(made.size() == 1);
+  CHECK(made[0].parameters.size() == 1);
+  CHECK(made[0].small);
+  CHECK(made[0].axes[0].extent.same(dims::symbol(0, 2)));
+  // Of one extent it is a number.
+  for (const loop::Kernel& kernel : kernels(Device::cuda(), 32)) CHECK(kernel.parameters.empty());
+}
+
 TEST_CASE("on a device a slow number is computed once, beside the counter that it is computed from") {
   const auto powers = [](Device device) {
     Traced t;

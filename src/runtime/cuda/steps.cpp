@@ -57,13 +57,18 @@ class Words {
   std::size_t count_ = 0;
 };
 
+std::int64_t most_blocks(const DeviceState& device) { return device.multiprocessors * blocks_a_multiprocessor; }
+
+}  // namespace
+
 // Programmatic dependent launch of a generated kernel: its blocks may come onto the device while the kernel in front of
 // it ends. No read and no write passes that kernel: the first statement of every generated kernel waits until it has
 // ended and all it wrote is visible (after_earlier_kernels of cuda.inc), and since that kernel has waited in its turn,
-// so have all before it. Kernels of libraries and those of cuda_steps.inc do not wait, and are launched the ordinary
-// way, after all that precedes them. In a recording only a kernel that follows a generated one on its lane is launched
-// so: what else comes before it, a copy or the steps of other lanes, is a full dependency.
-bool launches_dependent(DeviceState& device, const Queue* queue) {
+// so have all before it. The kernels of update_slice and of attention of few queries begin so too. Kernels of libraries
+// and the others that are no generated ones do not wait, and are launched the ordinary way, after all that precedes
+// them. In a recording only a kernel that follows one that waits on its lane is launched so: what else comes before it,
+// a copy or the steps of other lanes, is a full dependency.
+bool launches_dependent(DeviceState& device, const Queue* queue, bool follows) {
   static constinit Lazy<const bool> known;
   if (!options().cuda_dependent_launch || device.major < 9) return false;
   if (!known.get([] {
@@ -75,19 +80,15 @@ bool launches_dependent(DeviceState& device, const Queue* queue) {
   if (!device.is_recorded(queue)) return true;
   const std::size_t lane = device.lane_of(queue);
   device.ends_in_kernel[lane] = true;
-  return std::exchange(device.follows_kernel[lane], false);
+  return std::exchange(device.follows_kernel[lane], false) || follows;
 }
 
-std::int64_t most_blocks(const DeviceState& device) { return device.multiprocessors * blocks_a_multiprocessor; }
-
-}  // namespace
-
 void launch(const DeviceState& device, const Queue* queue, const Compiled& function, std::int64_t blocks,
-            std::span<void* const> pointers, std::span<const std::int64_t> sizes) {
+            std::span<void* const> pointers, std::span<const std::int64_t> sizes, bool dependent) {
   if (blocks <= 0) return;
   Words words;
   words.add(pointers, sizes);
-  words.launch(queue, function, std::min(blocks, most_blocks(device)));
+  words.launch(queue, function, std::min(blocks, most_blocks(device)), dependent);
 }
 
 Compiled::Compiled(const Preparation& preparation, int fixed_threads)
@@ -277,14 +278,15 @@ void DeviceUpdate::run(const StepCall& call) const {
   const std::span<const std::int64_t> n = call.part(sizes_);
   const std::int64_t part = n[3] * n[1], whole = n[2] * n[1], count = n[0] * part;
   auto* const value = static_cast<std::byte*>(call.pointers[0]) + n[4] * element_;
-  if (value != call.pointers[3] && n[0] * whole > 0)
+  const bool copies = value != call.pointers[3] && n[0] * whole > 0;
+  if (copies)
     device_interface(Device::Type::cuda)
         .copy(call.pointers[3], device_.device, value, device_.device,
               static_cast<std::size_t>(n[0] * whole * element_), call.queue);
   if (count == 0) return;
   const std::int64_t sizes[] = {count, part, whole, n[1], n[2] - n[3], n[5], n[6]};
   launch(device_, call.queue, function_, std::min<std::int64_t>((count + 255) / 256, 4096),
-         {call.pointers + 1, checked_ ? 4u : 3u}, sizes);
+         {call.pointers + 1, checked_ ? 4u : 3u}, sizes, launches_dependent(device_, call.queue) && !copies);
 }
 
 DeviceRows::DeviceRows(const RowsUpdate& update, bool checked, const Preparation& preparation)

@@ -4,6 +4,7 @@
 
 #include "base/fail.hpp"
 #include "base/member_count.hpp"
+#include "runtime/cuda/split_attention.hpp"
 #include "runtime/cuda/steps.hpp"
 #include "runtime/loop.hpp"
 #include "runtime/plan_file.hpp"
@@ -11,7 +12,7 @@
 
 namespace weft::runtime::cuda {
 
-static_assert(lists_all<ProductFields>, "a member is not in fields()");
+static_assert(lists_all<ProductFields> && lists_all<SplitAttentionFields>, "a member is not in fields()");
 
 std::unique_ptr<Runnable> StoredKernel::prepare(const Preparation& preparation) const {
   WEFT_CHECK(preparation.function(), "kernel ", preparation.entry.name, " has not been compiled");
@@ -23,6 +24,26 @@ std::unique_ptr<Runnable> StoredKernel::prepare(const Preparation& preparation) 
 
 std::unique_ptr<Runnable> StoredProduct::prepare(const Preparation& preparation) const {
   return std::make_unique<DeviceProduct>(what.product, preparation, what.sizes, what.by_tensor_cores);
+}
+
+namespace {
+bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
+}  // namespace
+
+void StoredSplitAttention::check() const {
+  const auto fits = [](std::int64_t features) { return features > 0 && features % 8 == 0 && features <= 256; };
+  const std::size_t values = what.has_mask ? 6 : 5;
+  if (!is_half(what.dtype) || !(is_half(what.mask_dtype) || what.mask_dtype == DType::f32) || !fits(what.features) ||
+      !fits(what.value_features) || what.dims.size() != 5 + 4 * values || what.offsets.size() != values)
+    throw Malformed();
+}
+
+std::unique_ptr<Runnable> StoredSplitAttention::prepare(const Preparation& preparation) const {
+  AttentionSizes fixed;
+  fixed.dtype = what.dtype, fixed.mask_dtype = what.mask_dtype;
+  fixed.is_causal = what.is_causal, fixed.has_mask = what.has_mask, fixed.scale = what.scale;
+  fixed.features = what.features, fixed.value_features = what.value_features;
+  return std::make_unique<SplitAttention>(fixed, what.dims, what.offsets, preparation);
 }
 
 namespace {
@@ -77,6 +98,7 @@ class Check final : public StoredAs<Check, StoredCheck> {
 namespace rows {
 constexpr NamedStep kernel{StoredKernel::name, StoredKernel::read};
 constexpr NamedStep cublaslt_matmul{StoredProduct::name, StoredProduct::read};
+constexpr NamedStep split_attention{StoredSplitAttention::name, StoredSplitAttention::read};
 constexpr NamedStep scatter{Scatter::name, Scatter::read};
 constexpr NamedStep argsort{Sort::name, Sort::read};
 constexpr NamedStep update_slice{Slice::name, Slice::read};

@@ -36,6 +36,29 @@ class StoredProduct final : public StepOf<StoredProduct, ProductFields> {
   }
 };
 
+// Attention of few queries: what AttentionSizes has fixed, and the rest as SplitAttention takes it.
+struct SplitAttentionFields {
+  DType dtype = DType::bf16, mask_dtype = DType::f32;
+  bool is_causal = false, has_mask = false;
+  float scale = 1;
+  std::int64_t features = 0, value_features = 0;
+  std::vector<Dim> dims, offsets;
+  StepCost cost;
+  static auto fields(auto& self) {
+    return std::tie(self.dtype, self.mask_dtype, self.is_causal, self.has_mask, self.scale, self.features,
+                    self.value_features, self.dims, self.offsets, self.cost);
+  }
+};
+class StoredSplitAttention final : public StepOf<StoredSplitAttention, SplitAttentionFields> {
+ public:
+  static constexpr const char* name = "split_attention";
+  using StepOf::StepOf;
+  std::string by() const override { return "tensor cores, keys in parts"; }
+  StepCost cost() const override { return what.cost; }
+  std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override;
+  void check() const;
+};
+
 // The same fields, name and cost as the host's step; `Own` has of(), which makes the Runnable.
 template <class Own, class Host>
 class StoredAs : public StoredStep {

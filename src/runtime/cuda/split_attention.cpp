@@ -1,0 +1,174 @@
+#include "runtime/cuda/split_attention.hpp"
+
+#include <algorithm>
+
+#include "base/fail.hpp"
+#include "runtime/cuda/steps.hpp"
+
+namespace weft::runtime::cuda {
+
+namespace {
+
+constexpr std::int64_t wanted_blocks = 264;  // two for each multiprocessor of an H100
+constexpr std::int64_t most_parts = 128;
+constexpr std::int64_t rows_of_tile = 16, keys_of_warp = 16;
+constexpr int no_bound = 1 << 29;
+
+// As weft/detail/cuda_attention_split.inc has them.
+struct HeadStrides {
+  std::int64_t batch, head, row;
+};
+struct Numbers {
+  float greatest, total;
+};
+struct Arguments {
+  const void *query, *key, *value, *mask;
+  void* output;
+  float *stats, *sums;
+  Numbers* numbers;
+  HeadStrides q, k, v, o, of_stats, of_mask;
+  std::int64_t of_mask_key;
+  int batch, heads, key_heads, queries, keys;
+  float scale;
+  int after, parts, keys_a_part;
+};
+
+constexpr Attended all_values[] = {Attended::query, Attended::key,    Attended::value,
+                                   Attended::mask,  Attended::output, Attended::stats};
+
+std::int64_t pieces(std::int64_t size, std::int64_t piece) { return (size + piece - 1) / piece; }
+
+}  // namespace
+
+KeyParts key_parts(const AttentionSizes& s, std::int64_t columns) {
+  const std::int64_t rows = s.key_heads == 0 ? 0 : s.heads / s.key_heads * s.queries;
+  const std::int64_t tiles = s.batch * s.key_heads * pieces(rows, rows_of_tile);
+  if (tiles == 0 || s.keys == 0) return {1, columns, tiles};
+  const std::int64_t wanted = std::clamp<std::int64_t>(pieces(wanted_blocks, tiles), 1, most_parts);
+  const std::int64_t keys_a_part = pieces(pieces(s.keys, wanted), columns) * columns;
+  const std::int64_t parts = pieces(s.keys, keys_a_part);
+  return {parts, keys_a_part, tiles * parts};
+}
+
+SplitAttention::SplitAttention(const AttentionSizes& fixed, std::span<const Dim> dims, std::span<const Dim> offsets,
+                               const Preparation& preparation)
+    : fixed_(fixed),
+      device_(use(preparation.device)),
+      dims_(preparation.numbers.add(dims)),
+      offsets_(preparation.numbers.add(offsets)) {
+  WEFT_CHECK(preparation.entry.inner.size() == kernels_.size(), "attention of few queries is two kernels");
+  for (std::size_t i = 0; i < kernels_.size(); ++i) {
+    const EntryPoint& entry = preparation.entry.inner[i];
+    auto* const function =
+        preparation.functions ? static_cast<Function*>(preparation.functions->entry(entry.name)) : nullptr;
+    kernels_[i] = {function, static_cast<unsigned>(entry.threads), static_cast<unsigned>(entry.shared)};
+    if (function && entry.shared > 0)
+      check(driver().cuFuncSetAttribute(function, function_dynamic_shared, static_cast<int>(entry.shared)),
+            "cuFuncSetAttribute");
+  }
+  columns_ = std::max<std::int64_t>(kernels_[0].threads / 32, 1) * keys_of_warp;
+}
+
+bool SplitAttention::fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const {
+  const std::span<const std::int64_t> dims = numbers.subspan(dims_.begin, dims_.count);
+  if (std::ranges::any_of(dims.first(5), [](std::int64_t size) { return size < 0 || size >= no_bound; })) return false;
+  const AttentionSizes s = sizes(numbers);
+  if (s.key_heads == 0 || s.heads % s.key_heads != 0) return false;
+  std::size_t buffer = 0;
+  for (const Attended value : all_values) {
+    if (!s.has(value)) continue;
+    if (buffer >= rooms.size()) return false;
+    const Room& room = rooms[buffer];
+    const std::int64_t offset = numbers[offsets_.begin + buffer++];
+    const auto size = s.sizes_of(value);
+    const auto& stride = s.strides[static_cast<std::size_t>(value)];
+    Reach reach(offset);
+    for (std::size_t axis = 0; axis < 4; ++axis) reach.along(size[axis], stride[axis]);
+    if (!(value >= Attended::output ? reach.may_write(room, s.dtype_of(value)) : reach.is_in(room, s.dtype_of(value))))
+      return false;
+    if (value > Attended::value) continue;
+    // 16 bytes at once.
+    constexpr std::int64_t together = 8;
+    if (stride[3] != 1 || offset % together != 0 || room.alignment % 16 != 0) return false;
+    for (std::size_t axis = 0; axis < 3; ++axis)
+      if (size[axis] > 1 && stride[axis] % together != 0) return false;
+  }
+  return buffer == rooms.size();
+}
+
+AttentionSizes SplitAttention::sizes(std::span<const std::int64_t> numbers) const {
+  return attention_sizes(fixed_, numbers.subspan(dims_.begin, dims_.count));
+}
+
+std::size_t SplitAttention::workspace(std::span<const std::int64_t> numbers) const {
+  const AttentionSizes s = sizes(numbers);
+  const std::int64_t parts = key_parts(s, columns_).parts, rows = s.batch * s.heads * s.queries;
+  if (parts == 1) return 0;
+  return static_cast<std::size_t>(parts * rows) *
+         (static_cast<std::size_t>(s.value_features) * sizeof(float) + sizeof(Numbers));
+}
+
+void SplitAttention::queue(const Kernel& kernel, std::int64_t blocks, void* arguments, bool dependent,
+                           const Queue* queue) const {
+  LaunchAttribute attribute{launch_programmatic_serialization, {}, {1}};
+  void* parameters[] = {arguments};
+  if (!dependent)
+    return check(driver().cuLaunchKernel(kernel.function, static_cast<unsigned>(blocks), 1, 1, kernel.threads, 1, 1,
+                                         kernel.shared, queue->stream, parameters, nullptr),
+                 "cuLaunchKernel");
+  const LaunchConfiguration configuration{
+      {static_cast<unsigned>(blocks), 1, 1}, {kernel.threads, 1, 1}, kernel.shared, queue->stream, &attribute, 1};
+  check(driver().cuLaunchKernelEx(&configuration, kernel.function, parameters, nullptr), "cuLaunchKernelEx");
+}
+
+void SplitAttention::run(const StepCall& call) const {
+  const AttentionSizes s = sizes(call.numbers);
+  const std::int64_t rows = s.batch * s.heads * s.queries;
+  if (rows == 0) return;
+  std::array<void*, attended_values> at = {};
+  std::size_t buffer = 0;
+  for (const Attended value : all_values) {
+    if (!s.has(value)) continue;
+    const std::int64_t offset = call.numbers[offsets_.begin + buffer];
+    at[static_cast<std::size_t>(value)] =
+        static_cast<std::byte*>(call.pointers[buffer++]) + storage_bytes(info(s.dtype_of(value)), offset);
+    if (value <= Attended::value && reinterpret_cast<std::uintptr_t>(at[static_cast<std::size_t>(value)]) % 16 != 0)
+      fail("scaled_dot_product_attention", {}, "reads memory from multiples of 16 bytes on, and a value begins at ",
+           static_cast<const void*>(at[static_cast<std::size_t>(value)]));
+  }
+  const auto place = [&](Attended value) { return at[static_cast<std::size_t>(value)]; };
+  const auto strides = [&](Attended value) -> HeadStrides {
+    const auto& all = s.strides[static_cast<std::size_t>(value)];
+    return {all[0], all[1], all[2]};
+  };
+  const KeyParts split = key_parts(s, columns_);
+  auto* const sums = reinterpret_cast<float*>(call.workspace.data());
+  Arguments arguments{.query = place(Attended::query),
+                      .key = place(Attended::key),
+                      .value = place(Attended::value),
+                      .mask = place(Attended::mask),
+                      .output = place(Attended::output),
+                      .stats = static_cast<float*>(place(Attended::stats)),
+                      .sums = sums,
+                      .numbers = reinterpret_cast<Numbers*>(sums + split.parts * rows * s.value_features),
+                      .q = strides(Attended::query),
+                      .k = strides(Attended::key),
+                      .v = strides(Attended::value),
+                      .o = strides(Attended::output),
+                      .of_stats = strides(Attended::stats),
+                      .of_mask = strides(Attended::mask),
+                      .of_mask_key = s.strides[static_cast<std::size_t>(Attended::mask)][3],
+                      .batch = static_cast<int>(s.batch),
+                      .heads = static_cast<int>(s.heads),
+                      .key_heads = static_cast<int>(s.key_heads),
+                      .queries = static_cast<int>(s.queries),
+                      .keys = static_cast<int>(s.keys),
+                      .scale = s.scale,
+                      .after = s.is_causal ? 0 : no_bound,
+                      .parts = static_cast<int>(split.parts),
+                      .keys_a_part = static_cast<int>(split.keys_a_part)};
+  queue(kernels_[0], split.blocks, &arguments, launches_dependent(device_, call.queue), call.queue);
+  if (split.parts > 1) queue(kernels_[1], rows, &arguments, launches_dependent(device_, call.queue, true), call.queue);
+}
+
+}  // namespace weft::runtime::cuda

@@ -1,0 +1,45 @@
+// Attention of few queries to many keys by our own kernels, which read each part of the keys in a block of its own
+// (weft/detail/cuda_attention_split.inc). In: sizes, loaded functions. Out: a step that queues them on the device's
+// stream: that of the parts, and where there are several, that which joins them.
+#pragma once
+#include "runtime/cuda/attention.hpp"
+#include "runtime/step.hpp"
+
+namespace weft::runtime::cuda {
+
+// How a call's keys are shared by blocks. It follows from sizes alone, and so do the roundings.
+struct KeyParts {
+  std::int64_t parts = 1, keys_a_part = 0, blocks = 0;
+};
+// `columns`: keys that a block works on at a time. They divide keys_a_part.
+KeyParts key_parts(const AttentionSizes& sizes, std::int64_t columns);
+
+// Forward. Buffers: query, key, value, the mask if there is one, output, stats. Query, key and value begin at a
+// multiple of 16 bytes, and so do their rows.
+class SplitAttention final : public Runnable {
+ public:
+  // Of `preparation.entry.inner` the functions: that of the parts, and that which joins them. `dims`, `offsets` as
+  // those of DeviceAttention.
+  SplitAttention(const AttentionSizes& fixed, std::span<const Dim> dims, std::span<const Dim> offsets,
+                 const Preparation& preparation);
+  bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override;
+  bool has_workspace() const override { return true; }
+  std::size_t workspace(std::span<const std::int64_t> numbers) const override;
+  void run(const StepCall& call) const override;
+
+ private:
+  struct Kernel {
+    Function* function;
+    unsigned threads, shared;
+  };
+  AttentionSizes sizes(std::span<const std::int64_t> numbers) const;
+  void queue(const Kernel& kernel, std::int64_t blocks, void* arguments, bool dependent, const Queue* queue) const;
+
+  AttentionSizes fixed_;
+  DeviceState& device_;
+  std::array<Kernel, 2> kernels_;
+  std::int64_t columns_;
+  NumberTable::Range dims_, offsets_;
+};
+
+}  // namespace weft::runtime::cuda
