@@ -17,12 +17,15 @@ namespace weft::providers {
 namespace {
 
 constexpr std::int64_t most_queries = 16;
-constexpr std::int64_t few_rows = 32;  // of a key head, up to which no other kernel is as fast
+// Up to so many rows of a key head, and key heads in all, no other kernel is as fast: with more of these, one block
+// each fills the device.
+constexpr std::int64_t few_rows = 32, few_key_heads = 64;
 
-// Rows of scores that share keys.
-std::int64_t rows_of_key_head(const AttentionNode& node) {
+bool is_faster(const AttentionNode& node) {
   const std::vector<Dim> dims = attention_dims(node);
-  return dims[1].constant() / dims[2].constant() * dims[3].constant();
+  const Dim key_heads = dims[0] * dims[2];
+  const std::int64_t rows = dims[1].constant() / dims[2].constant() * dims[3].constant();  // that share keys
+  return rows <= few_rows && (!key_heads.is_constant() || key_heads.constant() <= few_key_heads);
 }
 
 std::optional<AttentionNode> split_attention_node(const Node& node, Device device) {
@@ -97,7 +100,7 @@ class SplitProvider final : public Provider {
   std::optional<Offer> offer(const Candidate& candidate) const override {
     const std::optional<AttentionNode> node = split_attention_node(candidate.node, candidate.device);
     if (!node) return {};
-    const std::int64_t rate = rows_of_key_head(*node) <= few_rows ? 600000 : 200000;  // of the others 300000
+    const std::int64_t rate = is_faster(*node) ? 600000 : 200000;  // of the others 300000
     const PlacedAttention placed(*node, candidate);
     return Offer{placed.cost.operations / Dim(rate), std::make_shared<SplitPayload>(*node, placed)};
   }
