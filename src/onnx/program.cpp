@@ -11,6 +11,7 @@
 #include "onnx/functions.hpp"
 #include "record/evaluate.hpp"
 #include "record/record.hpp"
+#include "record/size_checks.hpp"
 
 namespace weft::onnx {
 namespace {
@@ -120,18 +121,18 @@ Tensor tensor_of(TensorData& data, Loc loc) {
                                weft::detail::HostData::from_span, loc);
 }
 
-void check_input(const ValueData& wanted, const Tensor& given, std::size_t i, Loc loc) {
-  if (!given.defined()) fail("onnx::Model", loc, "input ", i, " (", wanted.name, ") is undefined");
+void check_input(const ValueData& wanted, const Tensor& given, std::size_t i, EqualSizes& sizes, Loc loc) {
+  const std::string text = concat_text("input ", i, " (", wanted.name, ")");
+  if (!given.defined()) fail("onnx::Model", loc, text, " is undefined");
   const Shape shape = given.shape(loc);
   bool fits = wanted.type == element_type(given.dtype(loc)) &&
               (!wanted.has_sizes || wanted.axes.size() == static_cast<std::size_t>(shape.rank()));
   for (int axis = 0; fits && wanted.has_sizes && axis < shape.rank(); ++axis) {
-    const std::int64_t size = wanted.axes[static_cast<std::size_t>(axis)].size;
-    fits = size < 0 || shape[axis] == Dim(size);
+    const AxisData& said = wanted.axes[static_cast<std::size_t>(axis)];
+    fits = said.size < 0 || shape[axis] == Dim(said.size);
+    if (said.size < 0 && !said.name.empty()) sizes.add(said.name, text, axis, shape[axis]);
   }
-  if (!fits)
-    fail("onnx::Model", loc, "input ", i, " (", wanted.name, ") must be ", type_text(wanted), ", and is ",
-         to_string(type_of(given)));
+  if (!fits) fail("onnx::Model", loc, text, " must be ", type_text(wanted), ", and is ", to_string(type_of(given)));
 }
 
 }  // namespace
@@ -254,8 +255,9 @@ std::vector<Tensor> Model::operator()(const std::vector<Tensor>& inputs) const {
   Device device = Device::cpu();
   if (!parameters.empty()) device = parameters.begin()->second->device(loc);
   Scope scope;
+  EqualSizes sizes("onnx::Model", "the file", loc);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    check_input(*program.inputs[i], inputs[i], i, loc);
+    check_input(*program.inputs[i], inputs[i], i, sizes, loc);
     if (i == 0) device = inputs[0].device(loc);
     scope.set(program.inputs[i]->name, inputs[i]);
   }
