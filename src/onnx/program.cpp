@@ -7,7 +7,8 @@
 #include <set>
 #include <stdexcept>
 
-#include "base/hash.hpp"
+#include "base/fork.hpp"
+#include "base/lazy.hpp"
 #include "onnx/functions.hpp"
 #include "record/evaluate.hpp"
 #include "record/record.hpp"
@@ -17,13 +18,10 @@ namespace weft::onnx {
 namespace {
 
 // Programs by the numbers of their models. They stay until the process ends: compiled functions name them in guards.
-struct Programs {
-  std::mutex mutex;
-  std::map<std::uint64_t, std::unique_ptr<const Program>> all;
-};
-Programs& programs() {
-  static Programs* const made = new Programs;
-  return *made;
+// Under LockOrder::registry.
+std::map<std::uint64_t, std::unique_ptr<const Program>>& programs() {
+  static constinit Lazy<std::map<std::uint64_t, std::unique_ptr<const Program>>> all;
+  return all.get();
 }
 
 // Finds the operators of a graph and of those inside, and what is wrong with them.
@@ -183,21 +181,30 @@ Model make_model(ModelData data, const std::string& file, Loc loc) {
 
   std::string key = serialize_model(made->model);
   append_rest(graph, key);
-  model.graph = digest(key).low | 1;
-  Programs& all = programs();
-  const std::lock_guard lock(all.mutex);
-  all.all.emplace(model.graph, std::move(made));
+  made->key = digest(key);
+  model.graph = keep(std::move(made));
   return model;
 }
 
+std::uint64_t keep(std::unique_ptr<const Program> program) {
+  auto& all = programs();
+  const std::lock_guard lock(process_mutex(LockOrder::registry));
+  for (std::uint64_t number = program->key.low | 1;; number += 2) {
+    const auto found = all.find(number);
+    if (found != all.end() && found->second->key != program->key) continue;
+    if (found == all.end()) all.emplace(number, std::move(program));
+    return number;
+  }
+}
+
 const Program& program_of(const Model& model, const char* operation, Loc loc) {
-  Programs& all = programs();
-  const std::lock_guard lock(all.mutex);
-  const auto found = all.all.find(model.graph);
-  if (found == all.all.end())
-    fail(operation, loc,
-         model.graph ? "no file of this graph was loaded in this process" : "of a model that was not loaded");
-  return *found->second;
+  {
+    auto& all = programs();
+    const std::lock_guard lock(process_mutex(LockOrder::registry));
+    if (const auto found = all.find(model.graph); found != all.end()) return *found->second;
+  }
+  fail(operation, loc,
+       model.graph ? "no file of this graph was loaded in this process" : "of a model that was not loaded");
 }
 
 std::vector<Value> run_graph(const Program& program, const GraphData& graph, Scope& scope, Device device) {

@@ -1,6 +1,12 @@
 // What a model of a file asks of its inputs.
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <thread>
+
+#include "onnx/program.hpp"
 #include "tests/message_of.hpp"
 #include "tests/needs_compiler.hpp"
 #include "tests/onnx/support.hpp"
@@ -63,4 +69,48 @@ TEST_CASE("in a compiled function symbolic sizes of one name are a condition of 
         f(model, ones({4, 5}), ones({3, 5})).eval();
       }),
       unequal("axis 0 of input 0 (ids) is s0", "axis 0 of input 1 (mask) is s2", "batch") + ", where s0 = 4, s2 = 3");
+}
+
+TEST_CASE("graphs whose digests begin alike have numbers of their own") {
+  const auto number = [](Digest key, const char* file) {
+    auto made = std::make_unique<onnx::Program>();
+    made->key = key, made->file = file;
+    return onnx::keep(std::move(made));
+  };
+  const std::uint64_t low = 0x5eed'0000'0000'0001;
+  const std::uint64_t one = number({low, 1}, "one"), two = number({low, 2}, "two");
+  CHECK(one == low);
+  CHECK(two != one);
+  CHECK(number({low, 1}, "one again") == one);
+  CHECK(number({low, 2}, "two again") == two);
+  const auto file_of = [](std::uint64_t graph) {
+    onnx::Model model;
+    model.graph = graph;
+    return onnx::program_of(model, "test", {}).file;
+  };
+  CHECK(file_of(one) == "one");
+  CHECK(file_of(two) == "two");
+}
+
+TEST_CASE("a child of a fork asks for a model that another thread was asking for") {
+  const onnx::Model model = added();
+  std::atomic<bool> ends = false;
+  std::thread asks([&] {
+    while (!ends) onnx::program_of(model, "test", {});
+  });
+  int failures = 0;
+  for (int i = 0; i < 40 && failures == 0; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(5);
+      onnx::program_of(model, "test", {});
+      _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    failures += status != 0;
+  }
+  ends = true;
+  asks.join();
+  CHECK(failures == 0);
 }
