@@ -59,29 +59,29 @@ struct Held {
   }
 };
 
-// A model of the graph. Of its inputs those with a value here are constants of it.
+// A model of the graph. Of the graph's inputs those with a value here are constants of it.
 struct Compiled {
   std::vector<Tensor> constants;
+  std::vector<std::size_t> inputs;  // of the graph's, those that the model reads in each call
   std::vector<std::string> checks;
   std::unique_ptr<EngineModel> model;
 
-  bool fits(std::span<const Tensor> inputs) const {
-    for (std::size_t i = 0; i < inputs.size(); ++i)
-      if (constants[i].defined() && !constants[i].same(inputs[i])) return false;
+  bool fits(std::span<const Tensor> given) const {
+    for (std::size_t i = 0; i < given.size(); ++i)
+      if (constants[i].defined() && !constants[i].same(given[i])) return false;
     return true;
   }
 
-  std::vector<Tensor> run(const GraphView& graph, std::span<const Tensor> inputs) const {
+  std::vector<Tensor> run(const GraphView& graph, std::span<const Tensor> given) const {
     const Loc loc;
-    const std::vector<std::int64_t> symbols = weft::detail::sizes_of_inputs(graph, inputs, loc);
-    evaluate(inputs, loc);
+    const std::vector<std::int64_t> symbols = weft::detail::sizes_of_inputs(graph, given, loc);
+    evaluate(given, loc);
     Held held;
     std::vector<ElementsView> read, written;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (constants[i].defined()) continue;
-      const Contiguous block = contiguous(inputs[i], loc);
+    for (const std::size_t i : inputs) {
+      const Contiguous block = contiguous(given[i], loc);
       held.blocks.push_back(block.storage);
-      const Type& type = type_of(inputs[i]);
+      const Type& type = type_of(given[i]);
       read.push_back(view(type, static_cast<char*>(block.storage->data) + storage_bytes(type.dtype, block.offset)));
     }
     std::vector<Tensor> outputs;
@@ -137,10 +137,16 @@ class EngineRun {
 
   std::shared_ptr<const Compiled> compiled(std::vector<Tensor> constants) const {
     const ModelPorts ports = ports_of(graph_, constants, {});
-    WrittenModel written = write_model(weft::detail::graph_of(graph_), ports, {.operation = "", .with_checks = true});
+    WrittenModel written = write_model(weft::detail::graph_of(graph_), ports, {.operation = "", .for_engine = true});
     auto made = std::make_shared<Compiled>();
-    made->constants = std::move(constants);
     made->checks = std::move(written.checks);
+    for (std::size_t i = 0; i < constants.size(); ++i) {
+      if (!written.reads[i])
+        constants[i] = {};
+      else if (!constants[i].defined())
+        made->inputs.push_back(i);
+    }
+    made->constants = std::move(constants);
     const auto names = [](const std::vector<ValueData>& from) {
       std::vector<EnginePort> list;
       for (const ValueData& each : from) list.push_back({each.name, dtype_of_element(each.type), each.axes.size()});
@@ -156,7 +162,7 @@ class EngineRun {
     if (constant_->fits(inputs)) return constant_;
     std::vector<std::uint64_t> values;  // a comparison alone: a word that was another value's costs a compilation
     for (std::size_t i = 0; i < inputs.size(); ++i)
-      if (graph_.is_constant(i)) values.push_back(inputs[i].word());
+      if (constant_->constants[i].defined()) values.push_back(inputs[i].word());
     calls_ = values == last_ ? calls_ + 1 : 1;
     last_ = std::move(values);
     if (calls_ >= wanted_calls_) {
