@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
+#include <utility>
 
 #include "base/fork.hpp"
 #include "base/storage.hpp"
@@ -157,29 +158,57 @@ class EngineRun {
     return made;
   }
 
+  // Nobody waits for a compilation but calls that only its model serves.
   std::shared_ptr<const Compiled> model_for(std::span<const Tensor> inputs) {
-    const std::lock_guard lock(mutex_);
-    if (constant_->fits(inputs)) return constant_;
-    std::vector<std::uint64_t> values;  // a comparison alone: a word that was another value's costs a compilation
-    for (std::size_t i = 0; i < inputs.size(); ++i)
-      if (constant_->constants[i].defined()) values.push_back(inputs[i].word());
-    calls_ = values == last_ ? calls_ + 1 : 1;
-    last_ = std::move(values);
-    if (calls_ >= wanted_calls_) {
-      constant_ = compiled(constants_of(inputs));
-      wanted_calls_ *= 2;
-      return constant_;
+    bool promotes = false;
+    {
+      const std::lock_guard lock(mutex());
+      if (constant_->fits(inputs)) return constant_;
+      std::vector<std::uint64_t> values;  // a comparison alone: a word that was another value's costs a compilation
+      for (std::size_t i = 0; i < inputs.size(); ++i)
+        if (constant_->constants[i].defined()) values.push_back(inputs[i].word());
+      calls_ = values == last_ ? calls_ + 1 : 1;
+      last_ = std::move(values);
+      promotes = calls_ >= wanted_calls_ && !promoting_;
+      promoting_ |= promotes;  // in a child of a fork meanwhile for good: there the general model serves
+      if (promotes) wanted_calls_ *= 2;
     }
-    if (!general_) general_ = compiled(std::vector<Tensor>(inputs.size()));
+    if (promotes)
+      if (auto made = promoted(inputs)) return made;
+    return general();
+  }
+
+  // A model of these parameters in the place of `constant_`; null where the engine does not make one.
+  std::shared_ptr<const Compiled> promoted(std::span<const Tensor> inputs) {
+    std::shared_ptr<const Compiled> made, before;
+    try {
+      made = compiled(constants_of(inputs));
+    } catch (const std::exception&) {  // the general model serves the call, and says what is wrong where it can't
+    }
+    const std::lock_guard lock(mutex());
+    promoting_ = false;
+    if (made) before = std::exchange(constant_, made);
+    return made;
+  }
+
+  // The model of which no parameter is a constant, made by the first call that needs it; the others wait.
+  std::shared_ptr<const Compiled> general() {
+    const std::lock_guard making(making_general_);
+    if (!general_) general_ = compiled(std::vector<Tensor>(graph_.inputs().size()));
     return general_;
   }
 
+  static ProcessMutex& mutex() { return process_mutex(LockOrder::registry); }
+
   const Engine& engine_;
   const GraphView graph_;
-  std::mutex mutex_;
-  std::shared_ptr<const Compiled> constant_, general_;
+  // Under mutex().
+  std::shared_ptr<const Compiled> constant_;
   std::vector<std::uint64_t> last_;  // the parameters of the last call that did not fit
   std::int64_t calls_ = 0, wanted_calls_ = 2;
+  bool promoting_ = false;
+  RecursiveMutex making_general_;
+  std::shared_ptr<const Compiled> general_;  // under making_general_
 };
 
 template <const Engine& engine>
