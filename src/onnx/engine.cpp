@@ -95,7 +95,13 @@ struct Compiled {
     }
     const std::unique_ptr<bool[]> holds(new bool[checks.size()]());
     for (std::size_t i = 0; i < checks.size(); ++i) written.push_back({DType::boolean, {}, &holds[i], 1});
-    model->run(read, written);
+    try {
+      model->run(read, written);
+    } catch (const Error&) {
+      // An engine may refuse an index before the check of it has its value: then node by node the check says so.
+      if (!checks.empty()) graph.run(given, loc);
+      throw;
+    }
     for (std::size_t i = 0; i < checks.size(); ++i)
       if (!holds[i]) throw_error("", {}, checks[i]);
     return outputs;
