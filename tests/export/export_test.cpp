@@ -9,6 +9,7 @@
 #include <fstream>
 #include <random>
 
+#include "base/fail.hpp"
 #include "tests/message_of.hpp"
 #include "weft/precompile.hpp"
 #include "weft/weft.hpp"
@@ -158,10 +159,43 @@ TEST_CASE("what a graph can't hold is refused with its reason") {
                                 x);
                  }),
                  "the function calls the host"));
-  CHECK(contains(message_of([&] {
-                   export_graph(compile([](const Tensor& x) { return x.item<double>() > 0 ? x : -x; }), ones({}));
-                 }),
-                 "is not known"));
+  const std::string line = concat_text("export_test.cpp:", __LINE__ + 1);
+  const auto reads = compile([](const Tensor& x) { return x.item<double>() > 0 ? x : -x; });
+  CHECK(contains(message_of([&] { export_graph(reads, ones({})); }),
+                 "is not known in a function that export_graph exports (" + line +
+                     "), whose graph is one for all values: choose with where"));
+  // What is traced afterwards is not exported.
+  auto whole = compile([](const Tensor& x) { return x.item<double>() > 0 ? x : -x; }, {.fullgraph = true});
+  CHECK(contains(message_of([&] { whole(ones({})).eval(); }), "compiled with {.fullgraph = true}"));
+}
+
+namespace {
+struct Scores {
+  Tensor logits;
+  std::vector<Tensor> layers;
+  WEFT_MEMBERS(logits, layers)
+};
+struct Texts {
+  Tensor tokens, mask;
+  WEFT_MEMBERS(tokens, mask)
+};
+}  // namespace
+
+TEST_CASE("members of a result name the outputs") {
+  const auto f = [](const Texts& t) { return Scores{t.tokens + t.mask, {t.tokens * 2, t.mask * 3}}; };
+  const auto rows = tensor_spec({{2, 90}, {2, 70}});
+  const ExportedGraph graph = export_graph(compile([](const Tensor& a, const Tensor& b) {
+                                             return Scores{a + b, {a * 2, b * 3}};
+                                           }),
+                                           rows, rows);
+  std::string names;
+  for (const GraphPort& port : graph.outputs()) names += port.name + " ";
+  CHECK(names == "logits layers.0 layers.1 ");
+  const ExportedGraph structs = export_graph(compile(f), Texts{ones({2, 3}), ones({2, 3})});
+  CHECK(structs.inputs()[1].name == "mask");
+  const ExportedGraph pair = export_graph(compile([](const Tensor& x) { return std::pair(x + 1, x + 2); }), ones({2}));
+  CHECK(pair.outputs()[0].name == "output");
+  CHECK(pair.outputs()[1].name == "output_1");
 }
 
 TEST_CASE("files of another operation set, unknown operations and damage are one sentence") {
