@@ -161,10 +161,14 @@ Head head_of(const Json& json, Loc loc) {
   return made;
 }
 
-bool same_kind(const Type& wanted, const Tensor& given) {
+// In dtype, device, and sizes that are numbers.
+bool is_for(const Type& wanted, const Tensor& given) {
   if (!given.defined()) return false;
   const Type& type = type_of(given);
-  return type.dtype == wanted.dtype && type.device == wanted.device && type.shape.rank() == wanted.shape.rank();
+  bool same = type.dtype == wanted.dtype && type.device == wanted.device && type.shape.rank() == wanted.shape.rank();
+  for (int axis = 0; same && axis < wanted.shape.rank(); ++axis)
+    same = !wanted.shape[axis].is_constant() || wanted.shape[axis].same(type.shape[axis]);
+  return same;
 }
 
 // Sizes are of the graph's symbols.
@@ -243,6 +247,22 @@ void check_constants(const ExportedData& data, Loc loc) {
     if (!data.tensors.contains(name))
       fail("ExportedGraph", loc, "the constant '", name, "' is missing: give it to import_graph");
 }
+// Says by the names of the inputs which of them the graph does not take.
+void check_inputs(const ExportedData& data, std::span<const Tensor> inputs, Loc loc) {
+  const std::vector<Tensor>& wanted = data.view.inputs();
+  EqualSizes named("ExportedGraph", "the graph", loc);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto text = [&] { return concat_text("the ", data.inputs[i].role, " '", data.inputs[i].name, "'"); };
+    if (!inputs[i].defined()) fail("ExportedGraph", loc, text(), " is an undefined tensor");
+    if (!detail::is_for(type_of(wanted[i]), inputs[i]))
+      fail("ExportedGraph", loc, text(), " is ", to_string(type_of(inputs[i])), ", and the graph's is ",
+           data.inputs[i].type);
+    const Shape& shape = type_of(wanted[i]).shape;
+    for (int axis = 0; axis < shape.rank(); ++axis)
+      if (!shape[axis].is_constant())
+        named.add(dims::to_string(shape[axis]), text(), axis, type_of(inputs[i]).shape[axis]);
+  }
+}
 // The graph's inputs: the arguments, and the weights in between.
 std::vector<Tensor> all_inputs(const ExportedData& data, std::span<const Tensor> arguments, Loc loc) {
   const auto is_argument = [](const GraphPort& port) { return port.role == detail::argument_role; };
@@ -263,6 +283,7 @@ std::vector<Tensor> all_inputs(const ExportedData& data, std::span<const Tensor>
     inputs.push_back(found->second);
   }
   check_constants(data, loc);
+  check_inputs(data, inputs, loc);
   return inputs;
 }
 
@@ -310,7 +331,7 @@ ExportedGraph import_graph(std::string_view text, std::map<std::string, Tensor> 
   visit_nodes(graph, [&](const Tensor& value) {
     if (value.node()->op != Op::data) return;
     const auto found = tensors.find(*constant++);
-    if (found != tensors.end() && !(same_kind(type_of(value), found->second) && type_of(value).shape.same(type_of(found->second).shape)))
+    if (found != tensors.end() && !is_for(type_of(value), found->second))
       fail(operation, loc, "the constant '", found->first, "' is ", to_string(type_of(found->second)),
            ", and the graph's is ", to_string(type_of(value)));
   });
@@ -318,7 +339,7 @@ ExportedGraph import_graph(std::string_view text, std::map<std::string, Tensor> 
     head.inputs[i].type = to_string(type_of(graph.inputs[i]));
     const auto found = tensors.find(head.inputs[i].name);
     if (head.inputs[i].role != argument_role && found != tensors.end() &&
-        !same_kind(type_of(graph.inputs[i]), found->second))
+        !is_for(type_of(graph.inputs[i]), found->second))
       fail(operation, loc, "the weight '", found->first, "' is ", to_string(type_of(found->second)),
            ", and the graph's is ", head.inputs[i].type);
   }
