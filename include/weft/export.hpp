@@ -22,7 +22,9 @@ namespace weft {
 
 // An input or an output of an exported graph.
 struct GraphPort {
-  std::string name;  // "in.weight", "input_1", "output", "counter.total"
+  // The path of a member, "in.weight", "logits", "counter.total"; "input_1" of an argument that is one tensor, by the
+  // argument's number; "output", "output_1", ... of a result that is no struct.
+  std::string name;
   std::string role;  // of an input: "argument", "parameter" or "buffer"; of an output: "result" or "state"
   std::string type;  // "f32[s0,8]"
 };
@@ -82,20 +84,44 @@ ExportedGraph load_graph(const std::string& path, Loc loc = Loc::current());
 
 namespace detail {
 FunctionHandle function_to_export(const FunctionHandle& function);
-// What the innermost call of this thread has traced.
+// What the innermost call of this thread has traced; its result is there too.
 ExportedGraph make_exported(const FunctionHandle& function, const CallSignature& signature, Loc loc);
 Loc loc_of(const FunctionHandle& function);
-template <class R, class... P, class F>
-ExportedGraph export_call(const FunctionHandle& compiled, const F& f, std::remove_reference_t<P>&... argument) {
+// While one lives, messages of this thread say who exports what is traced.
+class ExportScope {
+ public:
+  ExportScope(const char* operation, Loc line);
+  ~ExportScope();
+  ExportScope(const ExportScope&) = delete;
+};
+// Traces a call, which is neither compiled nor run. Gives what `make` makes of it, from the function that has the trace
+// and the signature.
+template <class R, class... P, class F, class Make>
+auto export_call(const char* operation, Loc loc, const FunctionHandle& compiled, const F& f, Make make,
+                 std::remove_reference_t<P>&... argument) {
   const FunctionHandle function = function_to_export(compiled);
-  const Loc loc = loc_of(compiled);
   auto body = [&](Tracer& tracer) { trace_body<R, P...>(f, tracer, TracedArgument<P>(argument)...); };
   TraceBody erased = [](void* context, Tracer& tracer) { (*static_cast<decltype(body)*>(context))(tracer); };
+  const ExportScope scope(operation, loc);
   const FunctionModes modes(function.get());
   Call call(function.get(), SignatureOfCall<R, P...>::value, erased, &body, loc);
   (call.argument(argument, access<P>), ...);
-  call.prepare();
-  return make_exported(function, SignatureOfCall<R, P...>::value, loc);
+  const void* prototype = call.prepare();
+  if constexpr (std::is_void_v<R>) {
+    return make(function, SignatureOfCall<R, P...>::value);
+  } else {
+    R result = clone(*static_cast<const R*>(prototype));
+    call.result(result);
+    return make(function, SignatureOfCall<R, P...>::value);
+  }
+}
+template <class R, class... P, class F>
+ExportedGraph export_graph(const FunctionHandle& compiled, const F& f, std::remove_reference_t<P>&... argument) {
+  const Loc loc = loc_of(compiled);
+  const auto make = [&](const FunctionHandle& function, const CallSignature& signature) {
+    return make_exported(function, signature, loc);
+  };
+  return export_call<R, P...>("export_graph", loc, compiled, f, make, argument...);
 }
 template <class A>  // what is moved and const is only read
 using ExportedArgument = std::conditional_t<std::is_lvalue_reference_v<A> || std::is_const_v<A>, A&, A>;
@@ -109,7 +135,7 @@ ExportedGraph export_graph(const Compiled<F, R, Bound<T...>, detail::TypeList<Fi
                            A&&... argument) {
   return f.bound().apply([&](T&... bound) {
     return [&](P... given) {
-      return detail::export_call<R, First..., P...>(f.function(), f.plain(), bound..., given...);
+      return detail::export_graph<R, First..., P...>(f.function(), f.plain(), bound..., given...);
     }(std::forward<A>(argument)...);
   });
 }
@@ -119,8 +145,8 @@ ExportedGraph export_graph(const Compiled<F, void, Bound<T...>, void, void>& f, 
   using R = std::remove_cvref_t<decltype(std::declval<F&>()(std::declval<T&>()...,
                                                             std::declval<detail::ExportedArgument<A>>()...))>;
   return f.bound().apply([&](T&... bound) {
-    return detail::export_call<R, T&..., detail::ExportedArgument<A>...>(f.function(), f.plain(), bound...,
-                                                                         argument...);
+    return detail::export_graph<R, T&..., detail::ExportedArgument<A>...>(f.function(), f.plain(), bound...,
+                                                                          argument...);
   });
 }
 // Other callables are refused. The comment is a part of what the compiler says.

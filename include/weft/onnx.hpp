@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "weft/compile.hpp"
+#include "weft/export.hpp"
 #include "weft/graph.hpp"
 
 namespace weft::onnx {
@@ -47,46 +48,48 @@ std::vector<Port> outputs(const Model& model);  // what operator() gives, in ord
 Model load(const std::string& path, Loc loc = Loc::current());
 Model load(std::span<const std::byte> bytes, Loc loc = Loc::current());
 
-// The file that save() writes, and the line that says so.
+// How a file is written.
+struct SaveOptions {
+  // Names of the inputs and of the outputs, in order, in the place of those that save() gives. Empty: those.
+  std::vector<std::string> input_names = {}, output_names = {};
+};
+
+// The file that save() writes, how, and the line that says so: "net.onnx", or {"net.onnx", {.input_names = {"image"}}}.
 struct NewModel {
   // A literal or a std::string.
   template <class T>
   requires std::convertible_to<const T&, std::string> NewModel(const T& file, Loc line = Loc::current())
       : path(file), loc(line) {}
+  template <class T>
+  requires std::convertible_to<const T&, std::string> NewModel(const T& file, SaveOptions how,
+                                                               Loc line = Loc::current())
+      : path(file), options(std::move(how)), loc(line) {}
   std::string path;  // of the file
-  Loc loc;           // the line, for messages
+  SaveOptions options = {};
+  Loc loc;  // the line, for messages
 };
 
 namespace detail {
-// What save() traces anew: of the function's options, `dynamic` counts.
-weft::detail::FunctionHandle function_to_save(const weft::detail::FunctionHandle& function, Loc loc);
-// Writes what the innermost call of this thread has traced.
-void save_call(const std::string& path, const weft::detail::FunctionHandle& function,
-               const weft::detail::CallSignature& signature, Loc loc);
+// Writes what the innermost call of this thread has traced; its result is there too.
+void save_call(const NewModel& to, const weft::detail::FunctionHandle& function,
+               const weft::detail::CallSignature& signature);
 template <class R, class... P, class F>
 void save(const NewModel& to, const weft::detail::FunctionHandle& compiled, const F& f,
           std::remove_reference_t<P>&... argument) {
-  using namespace weft::detail;
-  const Loc loc = to.loc;
-  const FunctionHandle function = function_to_save(compiled, loc);
-  auto body = [&](Tracer& tracer) { trace_body<R, P...>(f, tracer, TracedArgument<P>(argument)...); };
-  TraceBody erased = [](void* context, Tracer& tracer) { (*static_cast<decltype(body)*>(context))(tracer); };
-  const FunctionModes modes(function.get());
-  Call call(function.get(), SignatureOfCall<R, P...>::value, erased, &body, loc);
-  (call.argument(argument, access<P>), ...);
-  call.prepare();
-  save_call(to.path, function, SignatureOfCall<R, P...>::value, loc);
+  const auto write = [&](const weft::detail::FunctionHandle& function, const weft::detail::CallSignature& signature) {
+    save_call(to, function, signature);
+  };
+  weft::detail::export_call<R, P...>("onnx::save", to.loc, compiled, f, write, argument...);
 }
-template <class A>  // what is moved and const is only read
-using Plain = std::conditional_t<std::is_lvalue_reference_v<A> || std::is_const_v<A>, A&, A>;
 }  // namespace detail
 
 // Writes what a compiled function computes for these arguments as an ONNX file of operator set 23. Its Params and
-// Buffers are initializers under their paths, its Tensors, Scalars and Indices inputs; sizes that vary (mark_dynamic,
-// CompileOptions::dynamic) have names, s0, s1, ... Where ONNX has an operation for a function it is one node:
-// LayerNormalization, Gelu, Attention, Softmax, ... The file appears at once or not at all. Throws Error, with the line
-// of the operation, where ONNX has none for it; where the function changes its arguments, draws numbers, or reads a
-// value on the host; and where the file can't be written.
+// Buffers are initializers under their paths, its Tensors, Scalars and Indices inputs; members of its result name the
+// outputs. Sizes that vary (mark_dynamic, CompileOptions::dynamic) have names, s0, s1, ... Where ONNX has an operation
+// for a function it is one node: LayerNormalization, Gelu, Attention, Softmax, ... The file appears at once or not at
+// all. Throws Error, with the line of the operation, where ONNX has none for it; where the function changes its
+// arguments, draws numbers, or reads a value on the host; where SaveOptions has not as many names as there are inputs
+// or outputs, or one twice; and where the file can't be written.
 template <class F, class R, class... T, class... First, class... P, class... A>
 void save(const NewModel& to,
           const Compiled<F, R, Bound<T...>, weft::detail::TypeList<First...>, weft::detail::TypeList<P...>>& f,
@@ -100,10 +103,10 @@ void save(const NewModel& to,
 // The same of a generic callable: the arguments' types are the call's.
 template <class F, class... T, class... A>
 void save(const NewModel& to, const Compiled<F, void, Bound<T...>, void, void>& f, A&&... argument) {
-  using R =
-      std::remove_cvref_t<decltype(std::declval<F&>()(std::declval<T&>()..., std::declval<detail::Plain<A>>()...))>;
+  using R = std::remove_cvref_t<decltype(std::declval<F&>()(std::declval<T&>()...,
+                                                            std::declval<weft::detail::ExportedArgument<A>>()...))>;
   f.bound().apply([&](T&... bound) {
-    detail::save<R, T&..., detail::Plain<A>...>(to, f.function(), f.plain(), bound..., argument...);
+    detail::save<R, T&..., weft::detail::ExportedArgument<A>...>(to, f.function(), f.plain(), bound..., argument...);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
+#include <utility>
 
 #include "base/fork.hpp"
 #include "base/storage.hpp"
@@ -59,29 +60,29 @@ struct Held {
   }
 };
 
-// A model of the graph. Of its inputs those with a value here are constants of it.
+// A model of the graph. Of the graph's inputs those with a value here are constants of it.
 struct Compiled {
   std::vector<Tensor> constants;
+  std::vector<std::size_t> inputs;  // of the graph's, those that the model reads in each call
   std::vector<std::string> checks;
   std::unique_ptr<EngineModel> model;
 
-  bool fits(std::span<const Tensor> inputs) const {
-    for (std::size_t i = 0; i < inputs.size(); ++i)
-      if (constants[i].defined() && !constants[i].same(inputs[i])) return false;
+  bool fits(std::span<const Tensor> given) const {
+    for (std::size_t i = 0; i < given.size(); ++i)
+      if (constants[i].defined() && !constants[i].same(given[i])) return false;
     return true;
   }
 
-  std::vector<Tensor> run(const GraphView& graph, std::span<const Tensor> inputs) const {
+  std::vector<Tensor> run(const GraphView& graph, std::span<const Tensor> given) const {
     const Loc loc;
-    const std::vector<std::int64_t> symbols = weft::detail::sizes_of_inputs(graph, inputs, loc);
-    evaluate(inputs, loc);
+    const std::vector<std::int64_t> symbols = weft::detail::sizes_of_inputs(graph, given, loc);
+    evaluate(given, loc);
     Held held;
     std::vector<ElementsView> read, written;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (constants[i].defined()) continue;
-      const Contiguous block = contiguous(inputs[i], loc);
+    for (const std::size_t i : inputs) {
+      const Contiguous block = contiguous(given[i], loc);
       held.blocks.push_back(block.storage);
-      const Type& type = type_of(inputs[i]);
+      const Type& type = type_of(given[i]);
       read.push_back(view(type, static_cast<char*>(block.storage->data) + storage_bytes(type.dtype, block.offset)));
     }
     std::vector<Tensor> outputs;
@@ -94,7 +95,13 @@ struct Compiled {
     }
     const std::unique_ptr<bool[]> holds(new bool[checks.size()]());
     for (std::size_t i = 0; i < checks.size(); ++i) written.push_back({DType::boolean, {}, &holds[i], 1});
-    model->run(read, written);
+    try {
+      model->run(read, written);
+    } catch (const Error&) {
+      // An engine may refuse an index before the check of it has its value: then node by node the check says so.
+      if (!checks.empty()) graph.run(given, loc);
+      throw;
+    }
     for (std::size_t i = 0; i < checks.size(); ++i)
       if (!holds[i]) throw_error("", {}, checks[i]);
     return outputs;
@@ -137,10 +144,16 @@ class EngineRun {
 
   std::shared_ptr<const Compiled> compiled(std::vector<Tensor> constants) const {
     const ModelPorts ports = ports_of(graph_, constants, {});
-    WrittenModel written = write_model(weft::detail::graph_of(graph_), ports, {.operation = "", .with_checks = true});
+    WrittenModel written = write_model(weft::detail::graph_of(graph_), ports, {.operation = "", .for_engine = true});
     auto made = std::make_shared<Compiled>();
-    made->constants = std::move(constants);
     made->checks = std::move(written.checks);
+    for (std::size_t i = 0; i < constants.size(); ++i) {
+      if (!written.reads[i])
+        constants[i] = {};
+      else if (!constants[i].defined())
+        made->inputs.push_back(i);
+    }
+    made->constants = std::move(constants);
     const auto names = [](const std::vector<ValueData>& from) {
       std::vector<EnginePort> list;
       for (const ValueData& each : from) list.push_back({each.name, dtype_of_element(each.type), each.axes.size()});
@@ -151,29 +164,57 @@ class EngineRun {
     return made;
   }
 
+  // Nobody waits for a compilation but calls that only its model serves.
   std::shared_ptr<const Compiled> model_for(std::span<const Tensor> inputs) {
-    const std::lock_guard lock(mutex_);
-    if (constant_->fits(inputs)) return constant_;
-    std::vector<std::uint64_t> values;  // a comparison alone: a word that was another value's costs a compilation
-    for (std::size_t i = 0; i < inputs.size(); ++i)
-      if (graph_.is_constant(i)) values.push_back(inputs[i].word());
-    calls_ = values == last_ ? calls_ + 1 : 1;
-    last_ = std::move(values);
-    if (calls_ >= wanted_calls_) {
-      constant_ = compiled(constants_of(inputs));
-      wanted_calls_ *= 2;
-      return constant_;
+    bool promotes = false;
+    {
+      const std::lock_guard lock(mutex());
+      if (constant_->fits(inputs)) return constant_;
+      std::vector<std::uint64_t> values;  // a comparison alone: a word that was another value's costs a compilation
+      for (std::size_t i = 0; i < inputs.size(); ++i)
+        if (constant_->constants[i].defined()) values.push_back(inputs[i].word());
+      calls_ = values == last_ ? calls_ + 1 : 1;
+      last_ = std::move(values);
+      promotes = calls_ >= wanted_calls_ && !promoting_;
+      promoting_ |= promotes;  // in a child of a fork meanwhile for good: there the general model serves
+      if (promotes) wanted_calls_ *= 2;
     }
-    if (!general_) general_ = compiled(std::vector<Tensor>(inputs.size()));
+    if (promotes)
+      if (auto made = promoted(inputs)) return made;
+    return general();
+  }
+
+  // A model of these parameters in the place of `constant_`; null where the engine does not make one.
+  std::shared_ptr<const Compiled> promoted(std::span<const Tensor> inputs) {
+    std::shared_ptr<const Compiled> made, before;
+    try {
+      made = compiled(constants_of(inputs));
+    } catch (const std::exception&) {  // the general model serves the call, and says what is wrong where it can't
+    }
+    const std::lock_guard lock(mutex());
+    promoting_ = false;
+    if (made) before = std::exchange(constant_, made);
+    return made;
+  }
+
+  // The model of which no parameter is a constant, made by the first call that needs it; the others wait.
+  std::shared_ptr<const Compiled> general() {
+    const std::lock_guard making(making_general_);
+    if (!general_) general_ = compiled(std::vector<Tensor>(graph_.inputs().size()));
     return general_;
   }
 
+  static ProcessMutex& mutex() { return process_mutex(LockOrder::registry); }
+
   const Engine& engine_;
   const GraphView graph_;
-  std::mutex mutex_;
-  std::shared_ptr<const Compiled> constant_, general_;
+  // Under mutex().
+  std::shared_ptr<const Compiled> constant_;
   std::vector<std::uint64_t> last_;  // the parameters of the last call that did not fit
   std::int64_t calls_ = 0, wanted_calls_ = 2;
+  bool promoting_ = false;
+  RecursiveMutex making_general_;
+  std::shared_ptr<const Compiled> general_;  // under making_general_
 };
 
 template <const Engine& engine>

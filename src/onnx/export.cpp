@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t written_set = 23;
 
-// Takes out nodes and initializers that nothing reads. `used`: names that are read, of graphs inside too.
+// `used`: names that are read, of graphs inside too.
 void note_names(const GraphData& graph, std::set<std::string>& used) {
   for (const ValueData& each : graph.outputs) used.insert(each.name);
   for (const NodeData& node : graph.nodes) {
@@ -21,7 +21,8 @@ void note_names(const GraphData& graph, std::set<std::string>& used) {
       if (each.graph) note_names(*each.graph, used);
   }
 }
-void drop_unread(GraphData& graph) {
+// Takes out nodes and initializers that nothing reads, and gives the names that are read.
+std::set<std::string> drop_unread(GraphData& graph) {
   std::set<std::string> used;
   for (const ValueData& each : graph.outputs) used.insert(each.name);
   std::vector<NodeData> kept;
@@ -39,6 +40,7 @@ void drop_unread(GraphData& graph) {
   std::ranges::reverse(kept);
   graph.nodes = std::move(kept);
   std::erase_if(graph.initializers, [&](const TensorData& each) { return !used.contains(each.name); });
+  return used;
 }
 
 }  // namespace
@@ -72,13 +74,16 @@ WrittenModel write_model(const Graph& traced, const ModelPorts& ports, const Mod
   }
   WrittenModel written;
   for (const Tensor& effect : graph.effects) {
-    if (!purpose.with_checks || effect.node()->op != Op::check) continue;
+    if (!purpose.for_engine || effect.node()->op != Op::check) continue;
     written.checks.push_back(interned_text(effect.node()->attributes<Message>().text.id));
     values.push_back(effect.node()->input(0));
     names.push_back(writer.fresh());
   }
   writer.outputs_of(values, names);
-  drop_unread(writer.made);
+  const std::set<std::string> read = drop_unread(writer.made);
+  if (purpose.for_engine)
+    std::erase_if(writer.made.inputs, [&](const ValueData& each) { return !read.contains(each.name); });
+  for (const std::string& name : ports.inputs) written.reads.push_back(read.contains(name));
   written.model = {10, {{"", written_set}}, "weft"};
   written.model.graph = std::move(writer.made);
   return written;

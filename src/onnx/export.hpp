@@ -9,10 +9,12 @@ namespace weft::onnx {
 
 // What the model is for, which messages say.
 struct ModelPurpose {
-  const char* operation;     // that the user called
-  std::string file = {};     // the model's name; empty: none
-  Loc loc = {};              // of a refusal that is of no line of the graph
-  bool with_checks = false;  // conditions of checks are outputs; else checks are left out
+  const char* operation;  // that the user called
+  std::string file = {};  // the model's name; empty: none
+  Loc loc = {};           // of a refusal that is of no line of the graph
+  // An engine runs it: conditions of checks are outputs, and inputs that nothing reads are left out, since engines
+  // drop those. Else checks are left out.
+  bool for_engine = false;
 
   template <class... Parts>
   [[noreturn]] void refuse(Loc line, const Parts&... parts) const {
@@ -33,8 +35,9 @@ struct ModelPorts {
 
 struct WrittenModel {
   ModelData model;
-  std::vector<std::string> checks =
-      {};  // a text each, thrown where the condition fails: the last outputs, of dtype bool
+  // A text each, thrown where the condition fails: the last outputs, of dtype bool.
+  std::vector<std::string> checks = {};
+  std::vector<bool> reads = {};  // a word for each input of the graph, given as an initializer or not
 };
 
 // Throws Error, with the line of the operation, where ONNX has none for it.

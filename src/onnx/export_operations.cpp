@@ -140,7 +140,7 @@ std::vector<std::string> Writer::operands(const Node& node) {
 void Writer::write(const Node& node) {
   const Tensor value(const_cast<Node*>(&node));
   if (node.op == Op::check) {
-    if (outer_ && purpose_.with_checks) refuse(node, "a check inside a loop or a choice can't be given to an engine");
+    if (outer_ && purpose_.for_engine) refuse(node, "a check inside a loop or a choice can't be given to an engine");
     return;
   }
   if (node.op == Op::call) return write_call(node);

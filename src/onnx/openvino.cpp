@@ -4,6 +4,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "base/fork.hpp"
 #include "base/lazy.hpp"
 #include "base/options.hpp"
 #include "onnx/engine.hpp"
@@ -137,16 +138,17 @@ class OvEngineModel final : public EngineModel {
     const OvEngineModel& model;
     OvRequest* request = nullptr;
     explicit Request(const OvEngineModel& of) : model(of) {
-      const std::lock_guard lock(model.mutex_);
-      if (model.idle_.empty()) {
-        model.ov_.check(model.ov_.ov_compiled_model_create_infer_request(model.compiled_, &request));
-      } else {
-        request = model.idle_.back();
-        model.idle_.pop_back();
+      {
+        const std::lock_guard lock(process_mutex(LockOrder::registry));
+        if (!model.idle_.empty()) {
+          request = model.idle_.back();
+          model.idle_.pop_back();
+        }
       }
+      if (!request) model.ov_.check(model.ov_.ov_compiled_model_create_infer_request(model.compiled_, &request));
     }
     ~Request() {
-      const std::lock_guard lock(model.mutex_);
+      const std::lock_guard lock(process_mutex(LockOrder::registry));
       model.idle_.push_back(request);
     }
   };
@@ -176,8 +178,7 @@ class OvEngineModel final : public EngineModel {
   const OvLibrary& ov_ = library();
   std::vector<Port> inputs_, outputs_;
   OvCompiled* compiled_ = nullptr;
-  mutable std::mutex mutex_;
-  mutable std::vector<OvRequest*> idle_;
+  mutable std::vector<OvRequest*> idle_;  // under LockOrder::registry
 };
 
 }  // namespace

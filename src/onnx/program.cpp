@@ -7,22 +7,21 @@
 #include <set>
 #include <stdexcept>
 
-#include "base/hash.hpp"
+#include "base/fork.hpp"
+#include "base/lazy.hpp"
 #include "onnx/functions.hpp"
 #include "record/evaluate.hpp"
 #include "record/record.hpp"
+#include "record/size_checks.hpp"
 
 namespace weft::onnx {
 namespace {
 
 // Programs by the numbers of their models. They stay until the process ends: compiled functions name them in guards.
-struct Programs {
-  std::mutex mutex;
-  std::map<std::uint64_t, std::unique_ptr<const Program>> all;
-};
-Programs& programs() {
-  static Programs* const made = new Programs;
-  return *made;
+// Under LockOrder::registry.
+std::map<std::uint64_t, std::unique_ptr<const Program>>& programs() {
+  static constinit Lazy<std::map<std::uint64_t, std::unique_ptr<const Program>>> all;
+  return all.get();
 }
 
 // Finds the operators of a graph and of those inside, and what is wrong with them.
@@ -125,18 +124,18 @@ Tensor tensor_of(TensorData& data, Loc loc) {
                                weft::detail::HostData::from_span, loc);
 }
 
-void check_input(const ValueData& wanted, const Tensor& given, std::size_t i, Loc loc) {
-  if (!given.defined()) fail("onnx::Model", loc, "input ", i, " (", wanted.name, ") is undefined");
+void check_input(const ValueData& wanted, const Tensor& given, std::size_t i, EqualSizes& sizes, Loc loc) {
+  const std::string text = concat_text("input ", i, " (", wanted.name, ")");
+  if (!given.defined()) fail("onnx::Model", loc, text, " is undefined");
   const Shape shape = given.shape(loc);
   bool fits = wanted.type == element_type(given.dtype(loc)) &&
               (!wanted.has_sizes || wanted.axes.size() == static_cast<std::size_t>(shape.rank()));
   for (int axis = 0; fits && wanted.has_sizes && axis < shape.rank(); ++axis) {
-    const std::int64_t size = wanted.axes[static_cast<std::size_t>(axis)].size;
-    fits = size < 0 || shape[axis] == Dim(size);
+    const AxisData& said = wanted.axes[static_cast<std::size_t>(axis)];
+    fits = said.size < 0 || shape[axis] == Dim(said.size);
+    if (said.size < 0 && !said.name.empty()) sizes.add(said.name, text, axis, shape[axis]);
   }
-  if (!fits)
-    fail("onnx::Model", loc, "input ", i, " (", wanted.name, ") must be ", type_text(wanted), ", and is ",
-         to_string(type_of(given)));
+  if (!fits) fail("onnx::Model", loc, text, " must be ", type_text(wanted), ", and is ", to_string(type_of(given)));
 }
 
 }  // namespace
@@ -187,21 +186,30 @@ Model make_model(ModelData data, const std::string& file, Loc loc) {
 
   std::string key = serialize_model(made->model);
   append_rest(graph, key);
-  model.graph = digest(key).low | 1;
-  Programs& all = programs();
-  const std::lock_guard lock(all.mutex);
-  all.all.emplace(model.graph, std::move(made));
+  made->key = digest(key);
+  model.graph = keep(std::move(made));
   return model;
 }
 
+std::uint64_t keep(std::unique_ptr<const Program> program) {
+  auto& all = programs();
+  const std::lock_guard lock(process_mutex(LockOrder::registry));
+  for (std::uint64_t number = program->key.low | 1;; number += 2) {
+    const auto found = all.find(number);
+    if (found != all.end() && found->second->key != program->key) continue;
+    if (found == all.end()) all.emplace(number, std::move(program));
+    return number;
+  }
+}
+
 const Program& program_of(const Model& model, const char* operation, Loc loc) {
-  Programs& all = programs();
-  const std::lock_guard lock(all.mutex);
-  const auto found = all.all.find(model.graph);
-  if (found == all.all.end())
-    fail(operation, loc,
-         model.graph ? "no file of this graph was loaded in this process" : "of a model that was not loaded");
-  return *found->second;
+  {
+    auto& all = programs();
+    const std::lock_guard lock(process_mutex(LockOrder::registry));
+    if (const auto found = all.find(model.graph); found != all.end()) return *found->second;
+  }
+  fail(operation, loc,
+       model.graph ? "no file of this graph was loaded in this process" : "of a model that was not loaded");
 }
 
 std::vector<Value> run_graph(const Program& program, const GraphData& graph, Scope& scope, Device device) {
@@ -259,8 +267,9 @@ std::vector<Tensor> Model::operator()(const std::vector<Tensor>& inputs) const {
   Device device = Device::cpu();
   if (!parameters.empty()) device = parameters.begin()->second->device(loc);
   Scope scope;
+  EqualSizes sizes("onnx::Model", "the file", loc);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    check_input(*program.inputs[i], inputs[i], i, loc);
+    check_input(*program.inputs[i], inputs[i], i, sizes, loc);
     if (i == 0) device = inputs[0].device(loc);
     scope.set(program.inputs[i]->name, inputs[i]);
   }

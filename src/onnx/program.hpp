@@ -5,12 +5,14 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "onnx/call.hpp"
 #include "weft/onnx.hpp"
 
 namespace weft::onnx {
 
 struct Program {
+  Digest key;                // of the file without the elements of parameters and buffers
   std::string file;          // its name, for messages
   ModelData model;           // without the elements of parameters and buffers
   std::int64_t version = 0;  // of the operator set
@@ -25,6 +27,9 @@ struct Program {
 
 // Checks the graph and finds its operators. Takes parameters and buffers out of it.
 Model make_model(ModelData data, const std::string& file, Loc loc);
+// Gives the number of the program's graph: that of its key, or the next odd one that no other graph has. The first
+// program of a key stays.
+std::uint64_t keep(std::unique_ptr<const Program> program);
 const Program& program_of(const Model& model, const char* operation, Loc loc);
 std::vector<Value> run_graph(const Program& program, const GraphData& graph, Scope& scope, Device device);
 

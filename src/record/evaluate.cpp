@@ -112,7 +112,7 @@ std::optional<std::vector<Node*>> collect(std::span<const Tensor> roots, const E
       const Trace* const trace = recorder().trace();
       const bool fullgraph = trace && trace->id == node->trace && !trace->decider;
       fail(operation, loc, "the value of a tensor (", made_at(*node), ") is not known ",
-           fullgraph ? where_values_are_unknown() : "while a compiled function is traced",
+           fullgraph ? where_values_are_unknown() : std::string("while a compiled function is traced"),
            ": choose with where(condition, a, b), or return the tensor and read it outside");
     }
     order.push_back(node);

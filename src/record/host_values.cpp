@@ -115,10 +115,13 @@ void refuse_host_data(const char* operation, Loc loc) {
   fail(operation, loc, "data from host memory in a compiled function: pass it as an argument, or use constant()");
 }
 
-const char* where_values_are_unknown() {
+std::string where_values_are_unknown() {
   const std::uint32_t trace = recorder().trace()->id;
   if (is_example_body(trace)) return "inside vmap, which is recorded once for all examples";
   if (is_loop_id(trace)) return "in the body of a loop, which is recorded once for all rounds";
+  if (exporter.operation)
+    return concat_text("in a function that ", exporter.operation, " exports (", to_string(exporter.line),
+                       "), whose graph is one for all values");
   return "in a function that is compiled with {.fullgraph = true}, which has no decisions";
 }
 

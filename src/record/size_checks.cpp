@@ -122,4 +122,12 @@ void check_sizes_at(const Graph& graph, std::span<const std::int64_t> symbols, c
   SizeChecks(symbols, operation, loc).graph(graph);
 }
 
+void EqualSizes::add(const std::string& name, const std::string& input, int axis, Dim size) {
+  std::string place = concat_text("axis ", axis, " of ", input);
+  const auto [first, is_new] = sizes_.try_emplace(name, First{place, size});
+  if (is_new || first->second.size == size) return;
+  fail(operation_, loc_, first->second.place, " is ", dims::to_string(first->second.size), " and ", place, " is ",
+       dims::to_string(size), ", and both are ", name, " in ", of_, ": they must be equal");
+}
+
 }  // namespace weft

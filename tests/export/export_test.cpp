@@ -9,6 +9,7 @@
 #include <fstream>
 #include <random>
 
+#include "base/fail.hpp"
 #include "tests/message_of.hpp"
 #include "weft/precompile.hpp"
 #include "weft/weft.hpp"
@@ -115,6 +116,9 @@ TEST_CASE("a file and its weights beside it") {
   wrong["in.weight"] = cast(wrong["in.weight"], DType::f64);
   CHECK(contains(message_of([&] { import_graph(graph.text(), wrong); }),
                  "the weight 'in.weight' is f64[16,8], and the graph's is f32[16,8]"));
+  wrong["in.weight"] = ones({17, 8});
+  CHECK(contains(message_of([&] { import_graph(graph.text(), wrong); }),
+                 "the weight 'in.weight' is f32[17,8], and the graph's is f32[16,8]"));
   CHECK(contains(message_of([&] { graph({x, x}); }), "the graph takes 1 argument, and 2 were given"));
   CHECK(contains(message_of([&] { load_graph(folder.file("none.json")); }), "[load_graph]"));
 }
@@ -158,10 +162,55 @@ TEST_CASE("what a graph can't hold is refused with its reason") {
                                 x);
                  }),
                  "the function calls the host"));
+  const std::string line = concat_text("export_test.cpp:", __LINE__ + 1);
+  const auto reads = compile([](const Tensor& x) { return x.item<double>() > 0 ? x : -x; });
+  CHECK(contains(message_of([&] { export_graph(reads, ones({})); }),
+                 "is not known in a function that export_graph exports (" + line +
+                     "), whose graph is one for all values: choose with where"));
+  // What is traced afterwards is not exported.
+  auto whole = compile([](const Tensor& x) { return x.item<double>() > 0 ? x : -x; }, {.fullgraph = true});
+  CHECK(contains(message_of([&] { whole(ones({})).eval(); }), "compiled with {.fullgraph = true}"));
+}
+
+namespace {
+struct Scores {
+  Tensor logits;
+  std::vector<Tensor> layers;
+  WEFT_MEMBERS(logits, layers)
+};
+struct Texts {
+  Tensor tokens, mask;
+  WEFT_MEMBERS(tokens, mask)
+};
+}  // namespace
+
+TEST_CASE("members of a result name the outputs, and messages say the names of inputs") {
+  const auto f = [](const Texts& t) { return Scores{t.tokens + t.mask, {t.tokens * 2, t.mask * 3}}; };
+  const auto rows = tensor_spec({{2, 90}, {2, 70}});
+  const ExportedGraph graph = export_graph(compile([](const Tensor& a, const Tensor& b) {
+                                             return Scores{a + b, {a * 2, b * 3}};
+                                           }),
+                                           rows, rows);
+  std::string names;
+  for (const GraphPort& port : graph.outputs()) names += port.name + " ";
+  CHECK(names == "logits layers.0 layers.1 ");
+  const ExportedGraph structs = export_graph(compile(f), Texts{ones({2, 3}), ones({2, 3})});
+  CHECK(structs.inputs()[1].name == "mask");
+  const ExportedGraph pair = export_graph(compile([](const Tensor& x) { return std::pair(x + 1, x + 2); }), ones({2}));
+  CHECK(pair.outputs()[0].name == "output");
+  CHECK(pair.outputs()[1].name == "output_1");
+
+  CHECK(
+      contains(message_of([&] {
+                 graph({ones({2, 20}), ones({2, 21})});
+               }),
+               "axis 1 of the argument 'input_0' is 20 and axis 1 of the argument 'input_1' is 21, and both are s1 in "
+               "the graph: they must be equal"));
   CHECK(contains(message_of([&] {
-                   export_graph(compile([](const Tensor& x) { return x.item<double>() > 0 ? x : -x; }), ones({}));
+                   structs({ones({2, 3}), ones({2, 4})});
                  }),
-                 "is not known"));
+                 "the argument 'mask' is f32[2,4], and the graph's is f32[2,3]"));
+  CHECK(contains(message_of([&] { structs({ones({2, 3}), Tensor()}); }), "the argument 'mask' is an undefined tensor"));
 }
 
 TEST_CASE("files of another operation set, unknown operations and damage are one sentence") {

@@ -3,7 +3,9 @@
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cstdlib>
+#include <thread>
 #include <utility>
 
 #include "base/options.hpp"
@@ -97,6 +99,32 @@ TEST_CASE("parameters are constants of the engine's model while they stay, and i
     CHECK(after(3) == std::pair(3, 3));  // the next model takes four calls in a row
   }
   CHECK(after(1) == std::pair(4, 1));
+}
+
+TEST_CASE("while a model is made for new parameters other calls go on, and where it fails the general model serves") {
+  setenv("WEFT_FAKE_ENGINE", "", 1);
+  void* const fake = dlopen(WEFT_FAKE_ENGINE_PATH, RTLD_NOW);
+  REQUIRE(fake);
+  auto& compiling = *static_cast<std::atomic<int>*>(dlsym(fake, "fake_compiling"));
+  const nn::Linear first(3, 4), second(3, 4), third(3, 4);
+  const auto f = compile([](const nn::Linear& m, const Tensor& x) { return m(x); }, {.backend = "onnxruntime"});
+  f(first, x).eval();
+  f(second, x).eval();
+  setenv("WEFT_FAKE_ENGINE", "wait", 1);
+  std::thread promotes([&] { f(second, x).eval(); });
+  while (compiling == 0) std::this_thread::yield();
+  setenv("WEFT_FAKE_ENGINE", "", 1);
+  f(first, x).eval();
+  f(third, x).eval();
+  CHECK(compiling == 1);  // still
+  compiling = 0;
+  promotes.join();
+
+  const int &models = *static_cast<int*>(dlsym(fake, "fake_models")), before = models;
+  setenv("WEFT_FAKE_ENGINE", "session", 1);
+  for (int i = 0; i < 4; ++i) CHECK(all(f(third, x) == 0).item<bool>());
+  CHECK(models == before + 1);
+  setenv("WEFT_FAKE_ENGINE", "", 1);
 }
 
 TEST_CASE("a function whose call has failed keeps its state") {

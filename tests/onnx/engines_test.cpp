@@ -115,6 +115,27 @@ void check_sizes(const char* engine) {
   CHECK(specialization_count(engines) == 1);
 }
 
+struct Two {
+  nn::Linear used{4, 3}, unused{4, 3};
+  nn::BatchNorm1d norm{3};
+  WEFT_MEMBERS(used, unused, norm)
+};
+// Arguments and parameters that the function does not read, among them those of a layer that is not called.
+void check_unread(const char* engine) {
+  Two model;
+  nn::eval(model);
+  const auto f = [](const Two& m, const Tensor&, const Tensor& x) { return m.norm(m.used(x)); };
+  const auto engines = compile(f, {.backend = engine});
+  const Tensor x = uniform({2, 4}, -1), other = ones({5});
+  CHECK(same(engines(model, other, x), f(model, other, x)));
+  for (int i = 0; i < 3; ++i) {  // then the parameters are inputs, and constants again
+    if (i == 0) model.used.bias = Param(uniform({3}));
+    CHECK(same(engines(model, other, x), f(model, other, x)));
+  }
+  check_same(
+      engine, [](const Tensor& x, const Tensor& y) { return zeros(y.shape()) + sum(x); }, x, other);
+}
+
 // Parameters that the program replaces count at once, how often ever they are replaced.
 void check_replaced(const char* engine) {
   Mlp model;
@@ -149,10 +170,14 @@ void check_failures(const char* engine) {
   const auto table = uniform({9, 4});
   const auto take = compile([](const Tensor& t, const Tensor& i) { return gather(t, i); }, {.backend = engine});
   CHECK(same(take(table, constant({1, 8})), gather(table, constant({1, 8}))));
-  CHECK(test::message_of([&] { take(table, constant({1, 9})).eval(); }) != "");
-  // The engine would count from the end: the check that the function makes is made.
-  const std::string below = test::message_of([&] { take(table, constant({1, -1})).eval(); });
-  CHECK(below.find("an index is out of range [0, 9)") != std::string::npos);
+  // The engine counts from the end, and refuses 9 itself: the check that the function makes is made.
+  const std::string made_at = concat_text("engines_test.cpp:", __LINE__ - 3);
+  for (const int index : {-1, 9}) {
+    const std::string refused = test::message_of([&] { take(table, constant({1, index})).eval(); });
+    CAPTURE(refused);
+    CHECK(refused.find("an index is out of range [0, 9)") != std::string::npos);
+    CHECK(refused.find(made_at) != std::string::npos);
+  }
   // What ONNX has not is refused with the operation and its line.
   const auto inverse = compile([](const Tensor& x) { return linalg::inv(x); }, {.backend = engine});
   const std::string line = concat_text("engines_test.cpp:", __LINE__ - 1);
@@ -191,6 +216,9 @@ TEST_CASE("ONNX Runtime takes and gives all dtypes" * test::needs(test::onnxrunt
   check_dtypes("onnxruntime", std::array{DType::f32, DType::f64, DType::f16, DType::i32, DType::i64, DType::u8});
 }
 TEST_CASE("one model of ONNX Runtime serves all sizes" * test::needs(test::onnxruntime)) { check_sizes("onnxruntime"); }
+TEST_CASE("ONNX Runtime is not given what the function does not read" * test::needs(test::onnxruntime)) {
+  check_unread("onnxruntime");
+}
 TEST_CASE("parameters that are replaced count in ONNX Runtime" * test::needs(test::onnxruntime)) {
   check_replaced("onnxruntime");
 }
@@ -213,6 +241,9 @@ TEST_CASE("OpenVINO is not given f64" * test::needs(test::openvino)) {
   CHECK(text.find("OpenVINO computes f64 in f32, and input_0 is f64") != std::string::npos);
 }
 TEST_CASE("one model of OpenVINO serves all sizes" * test::needs(test::openvino)) { check_sizes("openvino"); }
+TEST_CASE("OpenVINO is not given what the function does not read" * test::needs(test::openvino)) {
+  check_unread("openvino");
+}
 TEST_CASE("parameters that are replaced count in OpenVINO" * test::needs(test::openvino)) {
   check_replaced("openvino");
 }

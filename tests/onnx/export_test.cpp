@@ -199,6 +199,43 @@ TEST_CASE("values have other names than the function's tensors") {
   CHECK(same(loaded({x})[0], f(model, x)));
 }
 
+namespace {
+struct Scores {
+  Tensor logits, probabilities;
+  WEFT_MEMBERS(logits, probabilities)
+};
+std::string names_of(const std::vector<onnx::Port>& ports) {
+  std::string names;
+  for (const onnx::Port& port : ports) names += port.name + " ";
+  return names;
+}
+}  // namespace
+
+TEST_CASE("inputs and outputs are named after members, arguments' numbers, or as the options say") {
+  const Folder folder;
+  const std::string path = (folder.path / "f.onnx").string();
+  const auto f = compile([](const Numbered& m, const Tensor& x, const Tensor& y) {
+    return Scores{x * m.v1 + y, softmax(x * m.v2, -1)};
+  });
+  const Numbered model;
+  const Tensor x = uniform({3, 4}, -1);
+  const auto names = [&](onnx::SaveOptions options) {
+    onnx::save({path, std::move(options)}, f, model, x, x);
+    const onnx::Model loaded = onnx::load(path);
+    CHECK(same(loaded({x, x})[1], softmax(x * model.v2, -1)));
+    return names_of(onnx::inputs(loaded)) + names_of(onnx::outputs(loaded));
+  };
+  CHECK(names({}) == "input_1 input_2 logits probabilities ");
+  CHECK(names({.input_names = {"image", "v1"}}) == "image v1 logits probabilities ");
+  CHECK(names({.output_names = {"a", "b"}}) == "input_1 input_2 a b ");
+  CHECK(test::message_of([&] {
+          names({.input_names = {"image"}});
+        }).find("f.onnx: SaveOptions::input_names has 1, and the function has 2") != std::string::npos);
+  CHECK(test::message_of([&] {
+          names({.output_names = {"a", "a"}});
+        }).find("SaveOptions gives the name a twice") != std::string::npos);
+}
+
 TEST_CASE("what ONNX can't say is refused with its line") {
   const Folder folder;
   const std::string path = (folder.path / "f.onnx").string();
@@ -214,6 +251,9 @@ TEST_CASE("what ONNX can't say is refused with its line") {
             },
             x)
             .find("the function draws numbers") != std::string::npos);
+  const std::string read = refusal([](const Tensor& x) { return sum(x).item<bool>() ? x : -x; }, x);
+  CAPTURE(read);
+  CHECK(read.find("is not known in a function that onnx::save exports (export_test.cpp:") != std::string::npos);
   const std::string text = test::message_of([&] { onnx::save(path, compile([](Tensor& x) { x = x + 1; }), x); }),
                     line = concat_text("export_test.cpp:", __LINE__ - 1);
   CAPTURE(text);

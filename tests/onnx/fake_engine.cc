@@ -1,12 +1,17 @@
 // A library that looks like ONNX Runtime and OpenVINO as far as Weft asks them, for engines_found_test.cpp. What it
 // does wrong the variable WEFT_FAKE_ENGINE says: old, session, run; else it writes zeros.
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
 
+#include <unistd.h>
+
 extern "C" {
 int fake_models = 0, fake_inputs = 0;  // models made, and inputs of the last run, as ONNX Runtime
+std::atomic<int> fake_compiling =
+    0;  // where WEFT_FAKE_ENGINE is wait: models being made, which wait until it is 0, or 5 s
 }
 
 namespace {
@@ -30,6 +35,11 @@ Status* make(int, const char*, void** made) { return *made = nullptr, nullptr; }
 Status* make_session(const void*, const void*, std::size_t, const void*, void** made) {
   *made = nullptr;
   ++fake_models;
+  if (is("wait")) {
+    ++fake_compiling;
+    for (int i = 0; i < 5000 && fake_compiling > 0; ++i) usleep(1000);
+    fake_compiling = 0;
+  }
   return is("session") ? &no_session : nullptr;
 }
 Status* run(void*, const void*, const char* const*, const Value* const*, std::size_t input_count, const char* const*,

@@ -1,75 +1,31 @@
-// Exported graphs. In: what a call has traced; the text of a graph. Out: a graph with the names of its inputs and
-// outputs, and its text or JSON. The text is a head, a line an input, an output and a constant, and the graph's own
-// text (ir/graph.hpp, ir/parse.hpp); JSON holds the same (ir/graph_json.hpp).
-#include "weft/export.hpp"
-
+// Exported graphs as files. In: a graph; its text or JSON. Out: the other one, and a graph that runs. The text is a
+// head, a line an input, an output and a constant, and the graph's own text (ir/graph.hpp, ir/parse.hpp); JSON holds
+// the same (ir/graph_json.hpp).
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/fail.hpp"
 #include "base/text_reader.hpp"
+#include "export/exported_graph.hpp"
+#include "export/imported_checks.hpp"
 #include "io/file.hpp"
 #include "ir/graph_json.hpp"
 #include "ir/operation_set.hpp"
 #include "ir/parse.hpp"
-#include "package/imported_checks.hpp"
 #include "record/dry_run.hpp"
 #include "record/evaluate.hpp"
 #include "record/size_checks.hpp"
-#include "trace/call_context.hpp"
-#include "trace/names.hpp"
-#include "trace/registry.hpp"
 #include "weft/io.hpp"
-#include "weft/version.hpp"
 
 namespace weft {
 namespace detail {
 
-struct ExportedData {
-  GraphView view;
-  std::vector<GraphPort> inputs, outputs;
-  std::vector<std::string> constants;  // of each data node, in the order of the text
-  std::string written_by;              // the version of Weft
-  std::map<std::string, Tensor> tensors;
-};
-
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr const char *argument_role = "argument", *parameter_role = "parameter", *buffer_role = "buffer",
-                     *result_role = "result", *state_role = "state";
-
-template <class Visit>
-void visit_nodes(const Graph& graph, Visit&& visit) {
-  for (const Tensor& value : graph.nodes) {
-    visit(value);
-    for (const auto& body : value.node()->bodies()) visit_nodes(*body, visit);
-  }
-}
-
-GraphView view_of_graph(Graph graph, bool is_imported) {
-  return view_of(std::make_shared<const GraphData>(GraphData{std::move(graph), {}, is_imported}));
-}
-
-// `argument 0 (in.weight)` as in.weight.
-std::string path_in(const std::string& name) {
-  const std::size_t open = name.find('('), close = name.rfind(')');
-  return open == name.npos || close == name.npos ? std::string() : name.substr(open + 1, close - open - 1);
-}
-class Names {
- public:
-  std::string unique(std::string name) {
-    while (!taken_.insert(name).second) name += '_';
-    return name;
-  }
-
- private:
-  std::set<std::string> taken_;
-};
 
 // ---- text -----------------------------------------------------------------------------------------------------------
 
@@ -205,10 +161,14 @@ Head head_of(const Json& json, Loc loc) {
   return made;
 }
 
-bool same_kind(const Type& wanted, const Tensor& given) {
+// In dtype, device, and sizes that are numbers.
+bool is_for(const Type& wanted, const Tensor& given) {
   if (!given.defined()) return false;
   const Type& type = type_of(given);
-  return type.dtype == wanted.dtype && type.device == wanted.device && type.shape.rank() == wanted.shape.rank();
+  bool same = type.dtype == wanted.dtype && type.device == wanted.device && type.shape.rank() == wanted.shape.rank();
+  for (int axis = 0; same && axis < wanted.shape.rank(); ++axis)
+    same = !wanted.shape[axis].is_constant() || wanted.shape[axis].same(type.shape[axis]);
+  return same;
 }
 
 // Sizes are of the graph's symbols.
@@ -261,94 +221,6 @@ void check(const Graph& graph, const Head& head, Loc loc) {
 
 }  // namespace
 
-FunctionHandle function_to_export(const FunctionHandle& function) {
-  CompileOptions options;
-  options.dynamic = function.get()->options.dynamic;
-  options.autocast = function.get()->options.autocast;
-  options.check = Check::never;
-  options.backend = Backend::eager;
-  options.fullgraph = true;
-  return FunctionHandle(make_function(options, function.get()->loc));
-}
-Loc loc_of(const FunctionHandle& function) { return function.get()->loc; }
-
-ExportedGraph make_exported(const FunctionHandle& function, const CallSignature& signature, Loc loc) {
-  const Scratch& scratch = innermost_scratch();
-  const Specialization* const found = function.get()->find(scratch.words);
-  WEFT_CHECK(found, "a call that was traced has no specialization");
-  const TraceResult& traced = found->first().traced;
-  const CallLayout layout(signature, scratch.arguments, scratch.words);
-  const auto refuse = [&](const auto&... words) { fail("export_graph", loc, words...); };
-  if (traced.generator.kind != Source::Kind::undefined)
-    refuse("the function draws from the default generator: give it a Generator& as an argument");
-  if (!traced.numbers.empty())
-    refuse("the function changes the number ", layout.name(traced.numbers[0].leaf),
-           ", which no tensor is: make it an Index, a Scalar or a Buffer");
-  visit_nodes(traced.graph, [&](const Tensor& value) {
-    if (value.node()->op == Op::host_call)
-      fail("export_graph", value.node()->loc, "the function calls the host, and its code is not in a graph");
-  });
-
-  Graph graph = traced.graph;
-  std::vector<GraphPort> inputs, outputs;
-  std::map<std::string, Tensor> tensors;
-  Names names, output_names;
-  for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
-    const std::size_t leaf = traced.inputs[i];
-    const Leaf& given = layout.leaf(leaf);
-    const std::string path = path_in(layout.name(leaf));
-    const std::string name = names.unique(path.empty() ? concat_text("input_", given.argument) : path);
-    const bool is_weight = given.kind == LeafKind::param || given.kind == LeafKind::buffer;
-    inputs.push_back({name,
-                      given.kind == LeafKind::param    ? parameter_role
-                      : given.kind == LeafKind::buffer ? buffer_role
-                                                       : argument_role,
-                      to_string(type_of(graph.inputs[i]))});
-    if (is_weight) tensors.emplace(name, given.tensor());
-  }
-  const auto value_of = [&](const Source& source) {
-    if (source.kind == Source::Kind::computed) return traced.graph.outputs[source.index];
-    const auto input = std::ranges::find(traced.inputs, source.index);
-    if (input == traced.inputs.end())
-      refuse("the function gives an argument back that it does not read: ", layout.name(source.index));
-    return graph.inputs[static_cast<std::size_t>(input - traced.inputs.begin())];
-  };
-  const auto add_output = [&](const Source& source, const std::string& name, const char* role) {
-    graph.outputs.push_back(value_of(source));
-    outputs.push_back({output_names.unique(name), role, to_string(type_of(graph.outputs.back()))});
-  };
-  graph.outputs.clear();
-  std::size_t results = 0;
-  for (const Source& source : traced.results)
-    if (source.kind != Source::Kind::undefined)
-      add_output(source, results++ == 0 ? std::string("output") : concat_text("output_", results - 1), result_role);
-  for (const TraceResult::State& state : traced.states) {
-    if (state.source.kind == Source::Kind::undefined) refuse("the function makes an argument undefined");
-    const auto input = std::ranges::find(traced.inputs, state.leaf);
-    const std::string path = path_in(layout.name(state.leaf));
-    add_output(state.source,
-               input != traced.inputs.end() ? inputs[static_cast<std::size_t>(input - traced.inputs.begin())].name
-               : path.empty()               ? concat_text("input_", layout.leaf(state.leaf).argument)
-                                            : path,
-               state_role);
-  }
-  std::vector<std::string> constants;
-  std::map<const Storage*, std::string> known;
-  visit_nodes(graph, [&](const Tensor& value) {
-    if (value.node()->op != Op::data) return;
-    const Storage* const storage = storage_of(value);
-    std::string& name = known[storage];
-    if (name.empty() || !storage) {
-      name = names.unique(concat_text("constant.", tensors.size()));
-      if (storage) tensors.emplace(name, value);
-    }
-    constants.push_back(name);
-  });
-  return ExportedGraph(std::make_shared<const ExportedData>(
-      ExportedData{view_of_graph(std::move(graph), false), std::move(inputs), std::move(outputs), std::move(constants),
-                   std::string(version()), std::move(tensors)}));
-}
-
 }  // namespace detail
 
 using detail::ExportedData;
@@ -375,6 +247,22 @@ void check_constants(const ExportedData& data, Loc loc) {
     if (!data.tensors.contains(name))
       fail("ExportedGraph", loc, "the constant '", name, "' is missing: give it to import_graph");
 }
+// Says by the names of the inputs which of them the graph does not take.
+void check_inputs(const ExportedData& data, std::span<const Tensor> inputs, Loc loc) {
+  const std::vector<Tensor>& wanted = data.view.inputs();
+  EqualSizes named("ExportedGraph", "the graph", loc);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto text = [&] { return concat_text("the ", data.inputs[i].role, " '", data.inputs[i].name, "'"); };
+    if (!inputs[i].defined()) fail("ExportedGraph", loc, text(), " is an undefined tensor");
+    if (!detail::is_for(type_of(wanted[i]), inputs[i]))
+      fail("ExportedGraph", loc, text(), " is ", to_string(type_of(inputs[i])), ", and the graph's is ",
+           data.inputs[i].type);
+    const Shape& shape = type_of(wanted[i]).shape;
+    for (int axis = 0; axis < shape.rank(); ++axis)
+      if (!shape[axis].is_constant())
+        named.add(dims::to_string(shape[axis]), text(), axis, type_of(inputs[i]).shape[axis]);
+  }
+}
 // The graph's inputs: the arguments, and the weights in between.
 std::vector<Tensor> all_inputs(const ExportedData& data, std::span<const Tensor> arguments, Loc loc) {
   const auto is_argument = [](const GraphPort& port) { return port.role == detail::argument_role; };
@@ -395,6 +283,7 @@ std::vector<Tensor> all_inputs(const ExportedData& data, std::span<const Tensor>
     inputs.push_back(found->second);
   }
   check_constants(data, loc);
+  check_inputs(data, inputs, loc);
   return inputs;
 }
 
@@ -442,8 +331,7 @@ ExportedGraph import_graph(std::string_view text, std::map<std::string, Tensor> 
   visit_nodes(graph, [&](const Tensor& value) {
     if (value.node()->op != Op::data) return;
     const auto found = tensors.find(*constant++);
-    if (found != tensors.end() &&
-        !(same_kind(type_of(value), found->second) && type_of(value).shape.same(type_of(found->second).shape)))
+    if (found != tensors.end() && !is_for(type_of(value), found->second))
       fail(operation, loc, "the constant '", found->first, "' is ", to_string(type_of(found->second)),
            ", and the graph's is ", to_string(type_of(value)));
   });
@@ -451,7 +339,7 @@ ExportedGraph import_graph(std::string_view text, std::map<std::string, Tensor> 
     head.inputs[i].type = to_string(type_of(graph.inputs[i]));
     const auto found = tensors.find(head.inputs[i].name);
     if (head.inputs[i].role != argument_role && found != tensors.end() &&
-        !same_kind(type_of(graph.inputs[i]), found->second))
+        !is_for(type_of(graph.inputs[i]), found->second))
       fail(operation, loc, "the weight '", found->first, "' is ", to_string(type_of(found->second)),
            ", and the graph's is ", head.inputs[i].type);
   }

@@ -1,4 +1,4 @@
-#include "package/imported_checks.hpp"
+#include "export/imported_checks.hpp"
 
 #include "base/fail.hpp"
 #include "ir/callee.hpp"
