@@ -31,8 +31,8 @@ auto ProcessGroup::in_order(Do each) {
 void ProcessGroup::run(const CollectiveOperation& what, std::int64_t count, const void* from, void* to) {
   in_order([&] { carry_out(what, count, from, to, describe(what, count)); });
 }
-std::vector<std::string> ProcessGroup::exchange(const std::string& given) {
-  return in_order([&] { return gather(given, "an exchange of texts"); });
+std::vector<std::string> ProcessGroup::exchange(const std::string& given, const std::string& text) {
+  return in_order([&] { return gather(given, text); });
 }
 
 void set_process_group(std::unique_ptr<ProcessGroup> group) {

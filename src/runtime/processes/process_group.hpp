@@ -27,8 +27,8 @@ class ProcessGroup {
   // `count` elements of this process at `from`, the result at `to`: the same memory, or other memory. Sums are added in
   // the order of ranks or as the library does it, the same bits in every process.
   void run(const CollectiveOperation& what, std::int64_t count, const void* from, void* to);
-  // The texts of all processes, by rank.
-  std::vector<std::string> exchange(const std::string& given);
+  // What all processes give, by rank. `text` says what for, as "a barrier".
+  std::vector<std::string> exchange(const std::string& given, const std::string& text);
   // From here on a process that dies ends the others, also while they wait for something else than a collective of the
   // host. Every process calls it.
   virtual void watch() {}

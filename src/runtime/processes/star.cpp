@@ -135,7 +135,7 @@ class Star final : public ProcessGroup {
     if (watched) return;
     Socket listener;
     if (own().rank == 0) listener = listen_at("", "0");
-    const std::string port = exchange(own().rank == 0 ? port_of(listener) : "")[0];
+    const std::string port = exchange(own().rank == 0 ? port_of(listener) : "", "the start of watching")[0];
     watched = new Connections(own(), &listener, own().rank == 0 ? "" : others_[0].peer_host(), port);
     at_end(say_bye);
     std::thread(watch_for_ever).detach();
