@@ -23,7 +23,8 @@ using Texts = std::vector<std::string>;  // by rank
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds longest_start(120);    // until all processes are there
-constexpr std::chrono::seconds longest_greeting(10);  // of one that has connected
+constexpr std::chrono::seconds longest_greeting(10);  // of one that has connected: anybody may
+constexpr std::uint64_t most_of_greeting = 256;       // bytes
 const std::string greeting = "weft 1";
 
 std::string ended(int rank) { return concat_text("rank ", rank, " has ended, or its connection is lost"); }
@@ -47,7 +48,7 @@ class Connections {
       if (!connection.is_open())
         fail("distributed", {}, "of ", own.size, " processes only ", here, " are here after ", longest_start.count(),
              " seconds");
-      here += admit(own, std::move(connection));
+      here += admit(own, std::move(connection), std::min(until, Clock::now() + longest_greeting));
     }
     for (std::size_t rank = 1; rank < all_.size(); ++rank) all_[rank].send_text("");
   }
@@ -57,10 +58,8 @@ class Connections {
 
  private:
   // Whether it is a process of the group that was missing. Who else connects is sent away.
-  bool admit(const Member& own, Socket connection) {
-    connection.wait_at_most(longest_greeting);
-    const std::optional<std::string> hello = connection.receive_text();
-    connection.wait_at_most(std::chrono::seconds(0));
+  bool admit(const Member& own, Socket connection, Clock::time_point until) {
+    const std::optional<std::string> hello = connection.receive_text(most_of_greeting, until);
     int size = 0, rank = 0;
     if (!hello || !hello->starts_with(greeting + " ") ||
         std::sscanf(hello->c_str() + greeting.size(), " %d %d", &size, &rank) != 2)
