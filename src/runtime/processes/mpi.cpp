@@ -26,6 +26,7 @@ constexpr std::int64_t most_elements = INT_MAX / 2;                 // of one ca
 struct Mpi {
   int (*MPI_Initialized)(int* flag);
   int (*MPI_Init_thread)(int* count, char*** arguments, int wanted, int* given);
+  int (*MPI_Query_thread)(int* given);
   int (*MPI_Finalized)(int* flag);
   int (*MPI_Finalize)();
   int (*MPI_Abort)(Handle group, int status);
@@ -51,6 +52,7 @@ Mpi load() {
 #define WEFT_READ(name) read(#name, mpi.name)
   WEFT_READ(MPI_Initialized);
   WEFT_READ(MPI_Init_thread);
+  WEFT_READ(MPI_Query_thread);
   WEFT_READ(MPI_Finalized);
   WEFT_READ(MPI_Finalize);
   WEFT_READ(MPI_Abort);
@@ -85,8 +87,17 @@ class MpiGroup final : public ProcessGroup {
   explicit MpiGroup(const Member& own) : ProcessGroup(own), mpi_(load()) {
     int is_there = 0, given = 0;
     mpi_.MPI_Initialized(&is_there);
-    if (is_there) return;  // the program's own, which also ends it
-    mpi_.MPI_Init_thread(nullptr, nullptr, serialized, &given);
+    if (is_there)
+      mpi_.MPI_Query_thread(&given);  // the program's own, which also ends it
+    else
+      mpi_.MPI_Init_thread(nullptr, nullptr, serialized, &given);
+    if (given < serialized) {
+      if (!is_there) mpi_.MPI_Finalize();
+      fail("distributed::init", {}, "collectives need MPI_THREAD_SERIALIZED, and MPI was initialized with ",
+           given == 0 ? "MPI_THREAD_SINGLE" : "MPI_THREAD_FUNNELED",
+           is_there ? ": call MPI_Init_thread, not MPI_Init" : ", which is all that this MPI allows");
+    }
+    if (is_there) return;
     ends_with_process = this;
     at_end([](int status) { ends_with_process->end(status); });
   }
