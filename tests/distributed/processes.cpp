@@ -1,19 +1,24 @@
 // What several processes do together, as one program that a launcher starts in each:
 //   processes [device] values,gradients,training,gpt,order   some of these, on the host or on a device each
-//   processes difference | death RANK | exit RANK | late | device death
+//   processes difference | death RANK | exit RANK | fork [die] | own_mpi LEVEL | late | device death
 // Exits with 0 where every check holds. The last ones are about what goes wrong: they exit with 0 where this process
-// was told so by an Error, and print it.
+// was told so by an Error, and print it. Exits with 2 where there is no such case.
+#include <dlfcn.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 #include <string>
 #include <thread>
 
 #include "examples/models/gpt2.hpp"
 #include "examples/models/next_token.hpp"
+#include "runtime/processes/process_group.hpp"
 #include "weft/distributed.hpp"
 #include "weft/weft.hpp"
 
@@ -266,6 +271,65 @@ int loses(int which, bool dies) {
   return 1;
 }
 
+// Forked children are no members of the group: they end by exit(), and nothing happens to it. One that outlives its
+// parent, where `dies`, does not hide that it has died.
+int forks(bool dies) {
+  const int rank = distributed::rank(), forking = distributed::size() - 1;
+  runtime::process_group()->watch();
+  for (const int status : {0, 1}) {
+    if (rank != forking) continue;
+    const pid_t child = fork();
+    if (child == 0) {
+      try {
+        distributed::all_reduce(ones({2}));
+        _exit(3);
+      } catch (const Error& error) {
+        std::exit(std::strstr(error.what(), "is no member of the group") ? status : 4);
+      }
+    }
+    int ended = 0;
+    waitpid(child, &ended, 0);
+    EXPECT(WIFEXITED(ended) && WEXITSTATUS(ended) == status);
+  }
+  EXPECT(number(distributed::all_reduce(ones({}))) == distributed::size());
+  if (!dies || failures) return failures ? 1 : 0;
+  if (rank == forking) {
+    const pid_t parent = getpid();
+    if (fork() == 0) {
+      while (getppid() == parent) usleep(10000);
+      sleep(20);
+      _exit(0);
+    }
+    kill(parent, SIGKILL);
+  }
+  sleep(10);
+  return 3;  // nobody has told this process
+}
+
+// A program that initializes MPI itself.
+void initialize_mpi(int level) {
+  void* const library = dlopen("libmpi.so.40", RTLD_NOW | RTLD_GLOBAL);
+  int given = 0;
+  if (level < 0)
+    reinterpret_cast<int (*)(int*, char***)>(dlsym(library, "MPI_Init"))(nullptr, nullptr);
+  else
+    reinterpret_cast<int (*)(int*, char***, int, int*)>(dlsym(library, "MPI_Init_thread"))(nullptr, nullptr, level,
+                                                                                           &given);
+}
+int has_own_mpi(int level) {
+  initialize_mpi(level);
+  int status = 0;
+  try {
+    distributed::init();
+    EXPECT(number(distributed::all_reduce(ones({}))) == distributed::size());
+    status = failures;
+  } catch (const Error& error) {
+    status = told(error.what());
+  }
+  reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "MPI_Finalize"))();
+  return status;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -280,6 +344,7 @@ int main(int argc, char** argv) {
       }
       return 1;
     }
+    if (what == "own_mpi" && argc > 2) return has_own_mpi(std::atoi(argv[2]));
     distributed::init();
     distributed::init();
     if (const char* const expected = std::getenv("WEFT_TEST_PROCESSES");
@@ -288,16 +353,24 @@ int main(int argc, char** argv) {
       return 1;
     }
     if (argc > 2 && what == "device") device = Device::cuda(distributed::local_rank());
-    const std::string cases = what == "device" ? argv[2] : what;
+    const std::string cases = argc > 2 && what == "device" ? argv[2] : what;
     if (what == "device" && cases == "death") return loses_on_device();
     if (cases == "difference") return difference();
-    if (cases == "death" || cases == "exit") return loses(std::atoi(argv[2]), cases == "death");
+    if (argc > 2 && (cases == "death" || cases == "exit")) return loses(std::atoi(argv[2]), cases == "death");
+    if (cases == "fork") return forks(argc > 2 && !std::strcmp(argv[2], "die"));
     const struct {
       const char* name;
       void (*check)();
     } all[] = {{"values", values}, {"gradients", gradients}, {"training", training}, {"gpt", gpt}, {"order", order}};
-    for (const auto& [name, check] : all)
-      if (cases.find(name) != std::string::npos) check();
+    std::stringstream names(cases + ",");
+    for (std::string name; std::getline(names, name, ',');) {
+      const auto* const found = std::ranges::find(all, name, [](const auto& each) { return each.name; });
+      if (found == std::end(all)) {
+        std::fprintf(stderr, "there is no case %s\n", name.c_str());
+        return 2;
+      }
+      found->check();
+    }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "rank %d: %s\n", distributed::rank(), error.what());
     return 1;

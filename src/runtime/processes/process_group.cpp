@@ -1,5 +1,7 @@
 #include "runtime/processes/process_group.hpp"
 
+#include <pthread.h>
+
 #include <atomic>
 
 #include "base/fail.hpp"
@@ -18,6 +20,8 @@ constinit Joined joined;
 
 template <class Do>
 auto ProcessGroup::in_order(Do each) {
+  if (process_generation() != generation_)
+    fail("distributed", {}, "a forked child of rank ", own_.rank, " is no member of the group: its parent is");
   const std::lock_guard lock(mutex_);
   if (!broken_.empty()) throw Error(broken_.c_str());
   try {
@@ -37,6 +41,7 @@ std::vector<std::string> ProcessGroup::exchange(const std::string& given, const 
 
 void set_process_group(std::unique_ptr<ProcessGroup> group) {
   joined.group.store(group.release(), std::memory_order_release);
+  pthread_atfork(nullptr, nullptr, [] { joined.group.load()->close(); });
 }
 bool was_alone() { return joined.was_asked.load(); }
 Member own_member() {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/collective.hpp"
+#include "base/fork.hpp"
 
 namespace weft::runtime {
 
@@ -19,7 +20,7 @@ struct Member {
 
 class ProcessGroup {
  public:
-  explicit ProcessGroup(const Member& own) : own_(own) {}
+  explicit ProcessGroup(const Member& own) : own_(own), generation_(process_generation()) {}
   virtual ~ProcessGroup() = default;
   ProcessGroup(const ProcessGroup&) = delete;
 
@@ -32,6 +33,8 @@ class ProcessGroup {
   // From here on a process that dies ends the others, also while they wait for something else than a collective of the
   // host. Every process calls it.
   virtual void watch() {}
+  // Closes what a forked child has of the connections: while it holds them, nobody notices that its parent dies.
+  virtual void close() {}
 
  protected:
   // `text` says what is done, the same in every process.
@@ -44,6 +47,7 @@ class ProcessGroup {
   auto in_order(Do each);
 
   const Member own_;
+  const std::uint32_t generation_;  // of the process that is the member: its forked children are none
   std::mutex mutex_;
   std::string broken_;  // why nothing can be done any more
 };
@@ -70,7 +74,8 @@ std::string describe(const CollectiveOperation& what, std::int64_t count);
 // Throws the Error of processes that do different things; `texts`: by rank.
 [[noreturn]] void throw_difference(const std::vector<std::string>& texts);
 
-// Runs at the end of the process with its exit status, where it ends by exit() or by returning from main.
+// Runs at the end of this process with its exit status, where it ends by exit() or by returning from main. Not in a
+// forked child. Called at most once.
 void at_end(void (*call)(int status));
 
 }  // namespace weft::runtime

@@ -53,6 +53,9 @@ class Connections {
     for (std::size_t rank = 1; rank < all_.size(); ++rank) all_[rank].send_text("");
   }
 
+  void close() {
+    for (Socket& each : all_) each = Socket();
+  }
   const Socket& operator[](int rank) const { return all_[static_cast<std::size_t>(rank)]; }
   int count() const { return static_cast<int>(all_.size()); }
 
@@ -138,6 +141,10 @@ class Star final : public ProcessGroup {
     watched = new Connections(own(), &listener, own().rank == 0 ? "" : others_[0].peer_host(), port);
     at_end(say_bye);
     std::thread(watch_for_ever).detach();
+  }
+  void close() override {
+    others_.close();
+    if (watched) watched->close();
   }
 
  protected:
