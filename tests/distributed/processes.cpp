@@ -1,6 +1,7 @@
 // What several processes do together, as one program that a launcher starts in each:
-//   processes [device] values,gradients,training,gpt,order   some of these, on the host or on a device each
-//   processes difference | death RANK | exit RANK | fork [die] | own_mpi LEVEL | late | device death
+//   processes [device] values,gradients,training,gpt,order,sizes,loops   some of these, on the host or on a device each
+//   processes [device] plan_difference
+//   processes difference | absent | death RANK | exit RANK | fork [die] | own_mpi LEVEL | late | device death
 // Exits with 0 where every check holds. The last ones are about what goes wrong: they exit with 0 where this process
 // was told so by an Error, and print it. Exits with 2 where there is no such case.
 #include <dlfcn.h>
@@ -20,6 +21,7 @@
 #include "examples/models/next_token.hpp"
 #include "runtime/processes/process_group.hpp"
 #include "weft/distributed.hpp"
+#include "weft/loops.hpp"
 #include "weft/weft.hpp"
 
 using namespace weft;
@@ -219,10 +221,34 @@ void order() {
   }
 }
 
+// Sizes that change from call to call, in some processes only: these compile what others have.
+void sizes() {
+  const int rank = distributed::rank(), size = distributed::size();
+  const auto f = compile([](const Tensor& x) { return distributed::all_reduce(sum(exp(x), 0)); });
+  for (int i = 0; i < 5; ++i) {
+    double rows = 0;
+    for (int each = 0; each < size; ++each) rows += 4 + i * each;
+    EXPECT(near(f(on_device(full({4 + i * rank, 7}, 0.5))), full({7}, rows * std::exp(0.5)), 1e-5));
+  }
+  for (const int columns : {9, 7, 9, 12})  // in all of them
+    EXPECT(near(f(on_device(zeros({2, columns}))), full({columns}, 2 * size)));
+}
+
+// A scan and a choice: what their bodies do together.
+void loops() {
+  const int size = distributed::size();
+  const auto f = compile([](const Tensor& x) {
+    return scan([](const Tensor& total, const Tensor& row) { return total + distributed::all_reduce(row); },
+                zeros_like(select(x, 0, 0)), x);
+  });
+  for (const int rows : {3, 5}) EXPECT(near(f(on_device(ones({rows, 4}))), full({4}, rows * size)));
+}
+
 // ---- what goes wrong ------------------------------------------------------------------------------------------------
 
 int told(const char* by) {
   std::printf("rank %d was told: %s\n", distributed::rank(), by);
+  std::fflush(stdout);
   return 0;
 }
 
@@ -244,6 +270,32 @@ int difference() {
     }
   }
   return 1;
+}
+
+// A compiled function that does something else in rank 1, on the host and on devices; then a wait for rank 1, which
+// does not come.
+int plan_difference() {
+  const int rank = distributed::rank();
+  const auto f = compile([](const Tensor& x, const Tensor& y) {
+    const Tensor a = distributed::all_reduce(sum(x)), b = distributed::all_reduce(y);
+    return a + b + sum(distributed::broadcast(exp(y)));
+  });
+  try {
+    f(on_device(ones({3})), on_device(cast(full({}, 1), rank == 1 ? DType::f64 : DType::f32))).item();
+  } catch (const Error& error) {
+    return told(error.what());
+  }
+  return 1;
+}
+int is_late() {
+  const std::vector<std::string> own{"an all_reduce of 3 f32"};
+  try {
+    if (distributed::rank() != 1) runtime::process_group()->agree(own, std::chrono::seconds(1));
+  } catch (const Error& error) {
+    return told(error.what());
+  }
+  sleep(5);
+  _exit(0);
 }
 
 // Rank 1 dies while the others wait for their device, on which the sum never comes.
@@ -356,12 +408,15 @@ int main(int argc, char** argv) {
     const std::string cases = argc > 2 && what == "device" ? argv[2] : what;
     if (what == "device" && cases == "death") return loses_on_device();
     if (cases == "difference") return difference();
+    if (cases == "plan_difference") return plan_difference();
+    if (cases == "absent") return is_late();
     if (argc > 2 && (cases == "death" || cases == "exit")) return loses(std::atoi(argv[2]), cases == "death");
     if (cases == "fork") return forks(argc > 2 && !std::strcmp(argv[2], "die"));
     const struct {
       const char* name;
       void (*check)();
-    } all[] = {{"values", values}, {"gradients", gradients}, {"training", training}, {"gpt", gpt}, {"order", order}};
+    } all[] = {{"values", values}, {"gradients", gradients}, {"training", training}, {"gpt", gpt},
+               {"order", order},   {"sizes", sizes},         {"loops", loops}};
     std::stringstream names(cases + ",");
     for (std::string name; std::getline(names, name, ',');) {
       const auto* const found = std::ranges::find(all, name, [](const auto& each) { return each.name; });

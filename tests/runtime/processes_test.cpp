@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -35,12 +36,15 @@ Pair connected() {
 
 std::string free_port() { return port_of(listen_at(host, "0")); }
 
-// Does `each` in as many processes as are asked for. Returns what each was told by an Error, by rank.
-std::vector<std::string> in_group(int size, const std::function<void(ProcessGroup&)>& each,
-                                  const std::string& port = free_port()) {
+// Does `each` in as many processes as are asked for; `before_others`, once rank 0 begins to wait for the others.
+// Returns what each was told by an Error, by rank.
+std::vector<std::string> in_group(
+    int size, const std::function<void(ProcessGroup&)>& each, const std::string& port = free_port(),
+    const std::function<void()>& before_others = [] {}) {
   std::vector<std::string> told(static_cast<std::size_t>(size));
   std::vector<std::thread> processes;
-  for (int rank = 0; rank < size; ++rank)
+  for (int rank = 0; rank < size; ++rank) {
+    if (rank == 1) before_others();
     processes.emplace_back([&, rank] {
       try {
         const std::unique_ptr<ProcessGroup> group = join_by_sockets({rank, size, rank}, host, port);
@@ -49,6 +53,7 @@ std::vector<std::string> in_group(int size, const std::function<void(ProcessGrou
         told[static_cast<std::size_t>(rank)] = error.what();
       }
     });
+  }
   for (std::thread& process : processes) process.join();
   return told;
 }
@@ -70,7 +75,7 @@ TEST_CASE("a deadline is that of the whole text, also where single bytes of it c
   const Pair pair = connected();
   std::thread slow([&] {
     const std::uint64_t claimed = 200;
-    for (std::size_t i = 0; i < sizeof claimed + claimed; ++i) {
+    for (std::size_t i = 0; i < 40; ++i) {
       const char byte = i < sizeof claimed ? reinterpret_cast<const char*>(&claimed)[i] : 'x';
       if (!pair.there.send(&byte, 1)) return;
       std::this_thread::sleep_for(20ms);
@@ -106,17 +111,16 @@ TEST_CASE("a process without a free descriptor waits for one, and uses no proces
 TEST_CASE("strangers that connect take no memory, and do not keep the others from joining") {
   const std::string port = free_port();
   std::vector<Socket> strangers;
-  std::thread stranger([&] {
+  const auto connect = [&] {
     for (int i = 0; i < 3; ++i) {
-      strangers.push_back(connect_to(host, port, Clock::now() + 30s));
       const std::uint64_t claimed = std::uint64_t{1} << 39;
+      strangers.push_back(connect_to(host, port, Clock::now() + 30s));
       strangers.back().send(&claimed, sizeof claimed);
     }
-  });
+  };
   for (const std::string& told : in_group(
-           3, [](ProcessGroup& group) { group.exchange("", "a barrier"); }, port))
+           3, [](ProcessGroup& group) { group.exchange("", "a barrier"); }, port, connect))
     CHECK(told == "");
-  stranger.join();
 }
 
 TEST_CASE("processes that come to different collectives are all told both") {
@@ -135,7 +139,8 @@ TEST_CASE("processes that come to different collectives are all told both") {
   };
   for (const Kind kind :
        {Kind::all_reduce, Kind::broadcast, Kind::reduce_to_root, Kind::all_gather, Kind::reduce_scatter})
-    for (const DType dtype : {DType::f32, DType::i32}) add({kind, dtype}, 6);
+    add({kind, DType::f32}, 6);
+  add({Kind::all_reduce, DType::i32}, 6);
   add({Kind::all_reduce, DType::f32}, 9);
   add({Kind::broadcast, DType::f32, 1, 1}, 6);
   add({Kind::reduce_to_root, DType::f32, 1, 2}, 6);
@@ -152,6 +157,57 @@ TEST_CASE("processes that come to different collectives are all told both") {
         CHECK(each.find(expected) != std::string::npos);
       }
     }
+}
+
+TEST_CASE("processes compare the collectives of a function once, whoever compiles it") {
+  const std::vector<std::string> few{"an all_reduce of 3 f32"}, more{"an all_reduce of 3 f32", "a broadcast of 1 i32"};
+  const std::vector<std::string> told = in_group(4, [&](ProcessGroup& group) {
+    group.agree(few);
+    group.agree(more);
+    if (group.own().rank == 2) group.agree(few);  // another specialization of the same collectives
+    group.exchange("", "a barrier");
+  });
+  for (const std::string& each : told) CHECK(each == "");
+}
+
+TEST_CASE("a function that does other collectives in one process is an Error in all, with the first that differs") {
+  const std::vector<std::string> all{"an all_reduce of 3 f32", "an all_reduce of 4 f32", "a broadcast of 1 i32"};
+  const std::vector<std::string> others[] = {
+      {all[0], "an all_reduce of 5 f32", all[2]}, {all[0], all[2], all[1]}, {all[0]}};
+  const std::string expected[] = {"an all_reduce of 5 f32 (collective 2 of 3 of a compiled function)",
+                                  "a broadcast of 1 i32 (collective 2 of 3 of a compiled function)",
+                                  "the end of a compiled function of 1 collective"};
+  for (std::size_t i = 0; i < 3; ++i)
+    for (const std::string& each :
+         in_group(4, [&](ProcessGroup& group) { group.agree(group.own().rank == 3 ? others[i] : all); }))
+      CHECK(each.find("rank 0 is at an all_reduce of 4 f32 (collective 2 of 3 of a compiled function), rank 3 at " +
+                      expected[i] + ".") != std::string::npos);
+}
+
+TEST_CASE("a process that does not come to compare is named to the others in time") {
+  for (const int missing : {0, 2}) {
+    std::atomic<int> ended = 0;
+    const std::vector<std::string> told = in_group(4, [&](ProcessGroup& group) {
+      const std::vector<std::string> own{"an all_reduce of 3 f32"};
+      if (group.own().rank == missing) {
+        while (ended < 3) std::this_thread::sleep_for(10ms);
+        return;
+      }
+      try {
+        group.agree(own, 1s);
+      } catch (...) {
+        ++ended;
+        throw;
+      }
+      ++ended;
+    });
+    const std::string expected = missing == 0 ? "a process has not come" : "rank 2 has not come";
+    for (int rank = 0; rank < 4; ++rank)
+      CHECK(told[static_cast<std::size_t>(rank)] ==
+            (rank == missing ? ""
+                             : "[distributed] " + expected +
+                                   " to the first run of a compiled function with collectives within 1 second"));
+  }
 }
 
 TEST_CASE("a process that has one collective fewer and ends is named to all others") {

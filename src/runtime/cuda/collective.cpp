@@ -72,6 +72,9 @@ DeviceCollective::DeviceCollective(const CollectiveOperation& what, Dim count, D
     fail("distributed", {}, "NCCL has no sums of ", info(what.dtype).name, ": cast to i32");
 }
 
+std::vector<std::string> DeviceCollective::collectives(std::span<const std::int64_t> numbers) const {
+  return {describe(what_, numbers[numbers_.begin])};
+}
 void DeviceCollective::run(const StepCall& call) const {
   group_of(what_.processes);
   NcclCommunicator* const group = communicator(device_);

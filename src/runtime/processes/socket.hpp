@@ -32,7 +32,7 @@ class Socket {
   // A text with its length before it. Nothing where the connection is lost, where the text has more than `most` bytes,
   // of which none is read then, or not all of it has come in time.
   bool send_text(const std::string& text) const;
-  std::optional<std::string> receive_text(std::uint64_t most = std::uint64_t{1} << 40, Deadline until = {}) const;
+  std::optional<std::string> receive_text(std::uint64_t most, Deadline until = {}) const;
   std::string peer_host() const;  // as a number
 
  private:

@@ -24,7 +24,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds longest_start(120);    // until all processes are there
 constexpr std::chrono::seconds longest_greeting(10);  // of one that has connected: anybody may
-constexpr std::uint64_t most_of_greeting = 256;       // bytes
+constexpr std::chrono::seconds answer_of_rank_0(2);   // which knows who is late
+constexpr std::uint64_t most_of_text = std::uint64_t{1} << 40;
+constexpr std::uint64_t most_of_greeting = 256;  // bytes
 const std::string greeting = "weft 1";
 
 std::string ended(int rank) { return concat_text("rank ", rank, " has ended, or its connection is lost"); }
@@ -38,7 +40,7 @@ class Connections {
     if (own.rank > 0) {
       all_[0] = connect_to(host, port, until);
       const std::string hello = concat_text(greeting, " ", own.size, " ", own.rank);
-      const auto answer = all_[0].send_text(hello) ? all_[0].receive_text() : std::nullopt;
+      const auto answer = all_[0].send_text(hello) ? all_[0].receive_text(most_of_text) : std::nullopt;
       if (!answer) fail("distributed", {}, ended(0), ", at the start");
       if (!answer->empty()) throw Error(answer->c_str());
       return;
@@ -113,7 +115,8 @@ void watch_for_ever() {
       if (open[i].revents == 0) continue;
       char said = 0;
       if (!(*watched)[ranks[i]].receive(&said, 1)) end_all(ranks[i]);
-      if (said == death) end_with((*watched)[ranks[i]].receive_text().value_or("[distributed] " + ended(0)));
+      if (said == death)
+        end_with((*watched)[ranks[i]].receive_text(most_of_text).value_or("[distributed] " + ended(0)));
       open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
       ranks.erase(ranks.begin() + static_cast<std::ptrdiff_t>(i));
     }
@@ -161,15 +164,16 @@ class Star final : public ProcessGroup {
     else
       std::memcpy(to, answer.data(), std::min(answer.size(), expected));
   }
-  Texts gather(const std::string& given, const std::string& text) override {
-    const std::string all = round(given, text, [](Texts& parts) {
-      std::string joined;
+  Texts gather(const std::string& given, const std::string& text, std::chrono::seconds longest) override {
+    const auto joined = [](Texts& parts) {
+      std::string all;
       for (const std::string& part : parts) {
         const std::uint64_t bytes = part.size();
-        joined.append(reinterpret_cast<const char*>(&bytes), sizeof bytes).append(part);
+        all.append(reinterpret_cast<const char*>(&bytes), sizeof bytes).append(part);
       }
-      return Texts{joined};
-    });
+      return Texts{all};
+    };
+    const std::string all = round(given, text, joined, longest);
     Texts texts;
     for (std::size_t at = 0; at < all.size(); at += texts.back().size()) {
       std::uint64_t bytes = 0;
@@ -204,13 +208,20 @@ class Star final : public ProcessGroup {
     return answers.empty() ? Texts{std::move(sum)} : answers;
   }
 
-  // Each process sends, rank 0 combines and answers. `text`: what this is, the same in all processes.
-  std::string round(std::string part, const std::string& text, const std::function<Texts(Texts&)>& combine) {
+  // Each process sends, rank 0 combines and answers. `text`: what this is, the same in all processes. `longest`: until
+  // all have come; zero: for ever.
+  std::string round(std::string part, const std::string& text, const std::function<Texts(Texts&)>& combine,
+                    std::chrono::seconds longest = std::chrono::seconds(0)) {
+    Deadline until;
+    if (longest.count() > 0) until = Clock::now() + longest;
+    const auto is_late = [&] { return until && Clock::now() >= *until; };
     if (own().rank > 0) {
+      if (until) *until += answer_of_rank_0;
       const bool sent = others_[0].send_text(text) && others_[0].send_text(part);
-      const std::optional<std::string> failure = sent ? others_[0].receive_text() : std::nullopt;
+      const std::optional<std::string> failure = sent ? others_[0].receive_text(most_of_text, until) : std::nullopt;
       if (failure && !failure->empty()) throw Error(failure->c_str());
-      const std::optional<std::string> answer = failure ? others_[0].receive_text() : std::nullopt;
+      const std::optional<std::string> answer = failure ? others_[0].receive_text(most_of_text, until) : std::nullopt;
+      if (!answer && is_late()) fail("distributed", {}, late("a process", text, longest));
       if (!answer) fail("distributed", {}, ended(0), "; this process is at ", text);
       return *answer;
     }
@@ -218,9 +229,11 @@ class Star final : public ProcessGroup {
     Texts parts{std::move(part)}, texts{text};
     std::string failure;
     for (int rank = 1; rank < own().size; ++rank) {
-      std::optional<std::string> said = others_[rank].receive_text();
-      std::optional<std::string> given = said ? others_[rank].receive_text() : std::nullopt;
-      if (!given && failure.empty()) failure = concat_text("[distributed] ", ended(rank), "; the others are at ", text);
+      std::optional<std::string> said = others_[rank].receive_text(most_of_text, until);
+      std::optional<std::string> given = said ? others_[rank].receive_text(most_of_text, until) : std::nullopt;
+      if (!given && failure.empty())
+        failure = "[distributed] " + (is_late() ? late(concat_text("rank ", rank), text, longest)
+                                                : ended(rank) + "; the others are at " + text);
       texts.push_back(given ? *said : text);
       parts.push_back(given ? std::move(*given) : std::string());
     }
