@@ -17,6 +17,7 @@
 #include "schedule/buffers.hpp"
 #include "schedule/lowered.hpp"
 #include "schedule/order.hpp"
+#include "schedule/recomputations.hpp"
 #include "schedule/places.hpp"
 #include "schedule/repeats.hpp"
 
