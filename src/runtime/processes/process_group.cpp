@@ -29,10 +29,10 @@ std::vector<std::string> first_difference(const std::vector<std::string>& all, s
   const auto at = static_cast<std::size_t>(std::ranges::mismatch(lines[0], lines[other]).in1 - lines[0].begin());
   std::vector<std::string> texts;
   for (const std::vector<std::string>& own : lines)
-    texts.push_back(
-        at < own.size()
-            ? concat_text(own[at], " (collective ", at + 1, " of ", own.size(), " of a compiled function)")
-            : concat_text("the end of a compiled function of ", counted(own.size(), "collective", "collectives")));
+    texts.push_back(at < own.size()
+                        ? concat_text(own[at], " (collective ", at + 1, " of ", own.size(), " of a compiled function)")
+                        : concat_text("the end of a compiled function of ",
+                                      counted(static_cast<std::int64_t>(own.size()), "collective", "collectives")));
   return texts;
 }
 
