@@ -228,10 +228,10 @@ void sizes() {
   for (int i = 0; i < 5; ++i) {
     double rows = 0;
     for (int each = 0; each < size; ++each) rows += 4 + i * each;
-    EXPECT(near(f(on_device(full({4 + i * rank, 7}, 0.5))), full({7}, rows * std::exp(0.5)), 1e-5));
+    EXPECT(near(f(on_device(full({4 + i * rank, 7}, 0.5))), on_device(full({7}, rows * std::exp(0.5))), 1e-5));
   }
   for (const int columns : {9, 7, 9, 12})  // in all of them
-    EXPECT(near(f(on_device(zeros({2, columns}))), full({columns}, 2 * size)));
+    EXPECT(near(f(on_device(zeros({2, columns}))), on_device(full({columns}, 2 * size))));
 }
 
 // A scan and a choice: what their bodies do together.
@@ -241,7 +241,7 @@ void loops() {
     return scan([](const Tensor& total, const Tensor& row) { return total + distributed::all_reduce(row); },
                 zeros_like(select(x, 0, 0)), x);
   });
-  for (const int rows : {3, 5}) EXPECT(near(f(on_device(ones({rows, 4}))), full({4}, rows * size)));
+  for (const int rows : {3, 5}) EXPECT(near(f(on_device(ones({rows, 4}))), on_device(full({4}, rows * size))));
 }
 
 // ---- what goes wrong ------------------------------------------------------------------------------------------------
