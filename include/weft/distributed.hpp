@@ -9,10 +9,10 @@
 //     return distributed::all_reduce(loss, distributed::Reduction::mean);
 //   });
 // Values of the host go by MPI under Open MPI's mpirun, else by sockets; those of CUDA devices by NCCL. Both are found
-// when the program runs. Every process does the same collectives in one order, on values of the same shapes and dtypes:
-// an Error says where it does not, on the host. Where a process ends, the others get an Error at their next collective,
-// or end with a sentence. Collectives are called by one thread of a process at a time. weft/weft.hpp does not include
-// this header.
+// when the program runs. Every process does the same collectives in one order, on values of the same shapes and dtypes,
+// and those of a compiled function in a compiled function: an Error says where it does not. Where a process ends, the
+// others get an Error at their next collective, or end with a sentence. A forked child is no member of the group.
+// Collectives are called by one thread of a process at a time. weft/weft.hpp does not include this header.
 #pragma once
 #include <cstdint>
 #include <utility>
@@ -25,7 +25,8 @@ namespace weft::distributed {
 // Joins the other processes, as the launcher's variables say: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and LOCAL_RANK
 // (by default RANK), or those of Open MPI. Without such variables this process is alone. To be called before the first
 // collective; called again it does nothing. Throws Error where a variable is missing or makes no sense, where a library
-// that is needed is not found, and where the other processes are not there within two minutes.
+// that is needed is not found, where the program has initialized MPI for fewer threads than MPI_THREAD_SERIALIZED, and
+// where the other processes are not there within two minutes.
 void init();
 
 int rank();        // of this process, from 0; 0 before init()

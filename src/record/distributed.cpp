@@ -80,7 +80,7 @@ void barrier(Loc loc) {
     fail("barrier", call.loc(),
          "it waits for the other processes, and what is recorded here runs later: call it "
          "outside of the compiled function");
-  if (Group* const group = runtime::process_group()) group->exchange("");
+  if (Group* const group = runtime::process_group()) group->exchange("", "a barrier");
 }
 
 }  // namespace distributed

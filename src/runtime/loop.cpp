@@ -25,6 +25,15 @@ LoopStep::LoopStep(LoopDescription description, std::span<const Plan> bodies, Nu
   for (const LoopValue& value : description_.results) results_.push_back(numbers.add({value.offset, value.bytes}));
 }
 
+std::vector<std::string> LoopStep::collectives(std::span<const std::int64_t> numbers) const {
+  std::vector<std::string> all;
+  const std::int64_t length = numbers[length_.begin];  // 0: not known
+  for (const Sequence& body : bodies_)
+    for (const std::string& each : body.collectives(numbers))
+      all.push_back(length > 0 ? concat_text(each, ", ", counted(length, "time", "times")) : each + " in a loop");
+  return all;
+}
+
 // Nothing else lies in the results of a body: one may be a slice, which begins anywhere.
 void LoopStep::settle(std::span<std::int64_t> numbers) const {
   std::size_t bytes = 0;

@@ -5,6 +5,7 @@
 // cond read the value that decides what runs next back from the device, so a device cannot replay them as one
 // recording.
 #pragma once
+#include "runtime/processes/collective_step.hpp"
 #include "runtime/sequence.hpp"
 #include "runtime/stored_step.hpp"
 
@@ -34,13 +35,14 @@ struct LoopDescription {
   }
 };
 
-class LoopStep : public Runnable {
+class LoopStep : public Runnable, public DoesCollectives {
  public:
   LoopStep(LoopDescription description, std::span<const Plan> bodies, NumberTable& numbers);
   bool has_workspace() const override { return true; }
   bool is_collective() const override {
     return std::ranges::any_of(bodies_, [](const Sequence& body) { return body.is_collective(); });
   }
+  std::vector<std::string> collectives(std::span<const std::int64_t> numbers) const override;
   void settle(std::span<std::int64_t> numbers) const override;
   std::size_t workspace(std::span<const std::int64_t> numbers) const override;
 

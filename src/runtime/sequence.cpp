@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/fail.hpp"
+#include "runtime/processes/collective_step.hpp"
 #include "runtime/transfer.hpp"
 
 namespace weft::runtime {
@@ -54,6 +55,14 @@ void Sequence::add(const Launch& launch, NumberTable& numbers) {
 
 void Sequence::settle(std::span<std::int64_t> numbers) const {
   for (const ReadyStep& step : steps_) step.step->settle(numbers);
+}
+
+std::vector<std::string> Sequence::collectives(std::span<const std::int64_t> numbers) const {
+  std::vector<std::string> all;
+  for (const ReadyStep& step : steps_)
+    if (const auto* const does = dynamic_cast<const DoesCollectives*>(step.step.get()))
+      for (std::string& each : does->collectives(numbers)) all.push_back(std::move(each));
+  return all;
 }
 
 bool Sequence::fits(std::span<const std::int64_t> numbers, std::span<const Room> arguments,

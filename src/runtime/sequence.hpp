@@ -36,6 +36,7 @@ class Sequence {
   bool has_checks() const { return checks_; }           // a step sets the device's error word
   bool can_be_recorded() const { return recordable_; }  // no step waits for a value of the device
   bool is_collective() const { return collective_; }    // a step is
+  std::vector<std::string> collectives(std::span<const std::int64_t> numbers) const;
   bool has_workspace() const { return wants_workspace_; }
   // Once the numbers are computed, and again where a parallel loop has another number of threads: each step's own.
   void settle(std::span<std::int64_t> numbers) const;

@@ -9,10 +9,6 @@
 
 namespace weft {
 
-// By node, how many nodes come before it at least, where those of a recomputation (Node::recomputation) wait for all
-// that the recomputation reads: for the gradient that reaches it. Empty where nothing is computed again.
-std::vector<std::uint32_t> ranks_of_recomputations(const Graph& graph);
-
 // The first `fixed` steps stay where they are: checks, and what is computed for them. Symbolic sizes count as their
 // hints. The given order is kept, but for updates, where no other takes less, and on a device where little is in use.
 // `ranks`: by step, the greatest rank of what it computes; one of the orders that are tried follows them. Empty: none.

@@ -18,6 +18,7 @@
 #include "schedule/kernel_axes.hpp"
 #include "schedule/lowered.hpp"
 #include "schedule/order.hpp"
+#include "schedule/recomputations.hpp"
 #include "schedule/places.hpp"
 #include "schedule/repeats.hpp"
 

@@ -1,20 +1,27 @@
 // What several processes do together, as one program that a launcher starts in each:
-//   processes [device] values,gradients,training,gpt,order   some of these, on the host or on a device each
-//   processes difference | death RANK | exit RANK | late | device death
+//   processes [device] values,gradients,training,gpt,order,sizes,loops   some of these, on the host or on a device each
+//   processes [device] plan_difference
+//   processes difference | absent | death RANK | exit RANK | fork [die] | own_mpi LEVEL | late | device death
 // Exits with 0 where every check holds. The last ones are about what goes wrong: they exit with 0 where this process
-// was told so by an Error, and print it.
+// was told so by an Error, and print it. Exits with 2 where there is no such case.
+#include <dlfcn.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 #include <string>
 #include <thread>
 
 #include "examples/models/gpt2.hpp"
 #include "examples/models/next_token.hpp"
+#include "runtime/processes/process_group.hpp"
 #include "weft/distributed.hpp"
+#include "weft/loops.hpp"
 #include "weft/weft.hpp"
 
 using namespace weft;
@@ -214,10 +221,34 @@ void order() {
   }
 }
 
+// Sizes that change from call to call, in some processes only: these compile what others have.
+void sizes() {
+  const int rank = distributed::rank(), size = distributed::size();
+  const auto f = compile([](const Tensor& x) { return distributed::all_reduce(sum(exp(x), 0)); });
+  for (int i = 0; i < 5; ++i) {
+    double rows = 0;
+    for (int each = 0; each < size; ++each) rows += 4 + i * each;
+    EXPECT(near(f(on_device(full({4 + i * rank, 7}, 0.5))), on_device(full({7}, rows * std::exp(0.5))), 1e-5));
+  }
+  for (const int columns : {9, 7, 9, 12})  // in all of them
+    EXPECT(near(f(on_device(zeros({2, columns}))), on_device(full({columns}, 2 * size))));
+}
+
+// A scan and a choice: what their bodies do together.
+void loops() {
+  const int size = distributed::size();
+  const auto f = compile([](const Tensor& x) {
+    return scan([](const Tensor& total, const Tensor& row) { return total + distributed::all_reduce(row); },
+                zeros_like(select(x, 0, 0)), x);
+  });
+  for (const int rows : {3, 5}) EXPECT(near(f(on_device(ones({rows, 4}))), on_device(full({4}, rows * size))));
+}
+
 // ---- what goes wrong ------------------------------------------------------------------------------------------------
 
 int told(const char* by) {
   std::printf("rank %d was told: %s\n", distributed::rank(), by);
+  std::fflush(stdout);
   return 0;
 }
 
@@ -239,6 +270,32 @@ int difference() {
     }
   }
   return 1;
+}
+
+// A compiled function that does something else in rank 1, on the host and on devices; then a wait for rank 1, which
+// does not come.
+int plan_difference() {
+  const int rank = distributed::rank();
+  const auto f = compile([](const Tensor& x, const Tensor& y) {
+    const Tensor a = distributed::all_reduce(sum(x)), b = distributed::all_reduce(y);
+    return a + b + sum(distributed::broadcast(exp(y)));
+  });
+  try {
+    f(on_device(ones({3})), on_device(cast(full({}, 1), rank == 1 ? DType::f64 : DType::f32))).item();
+  } catch (const Error& error) {
+    return told(error.what());
+  }
+  return 1;
+}
+int is_late() {
+  const std::vector<std::string> own{"an all_reduce of 3 f32"};
+  try {
+    if (distributed::rank() != 1) runtime::process_group()->agree(own, std::chrono::seconds(1));
+  } catch (const Error& error) {
+    return told(error.what());
+  }
+  sleep(5);
+  _exit(0);
 }
 
 // Rank 1 dies while the others wait for their device, on which the sum never comes.
@@ -266,6 +323,65 @@ int loses(int which, bool dies) {
   return 1;
 }
 
+// Forked children are no members of the group: they end by exit(), and nothing happens to it. One that outlives its
+// parent, where `dies`, does not hide that it has died.
+int forks(bool dies) {
+  const int rank = distributed::rank(), forking = distributed::size() - 1;
+  runtime::process_group()->watch();
+  for (const int status : {0, 1}) {
+    if (rank != forking) continue;
+    const pid_t child = fork();
+    if (child == 0) {
+      try {
+        distributed::all_reduce(ones({2}));
+        _exit(3);
+      } catch (const Error& error) {
+        std::exit(std::strstr(error.what(), "is no member of the group") ? status : 4);
+      }
+    }
+    int ended = 0;
+    waitpid(child, &ended, 0);
+    EXPECT(WIFEXITED(ended) && WEXITSTATUS(ended) == status);
+  }
+  EXPECT(number(distributed::all_reduce(ones({}))) == distributed::size());
+  if (!dies || failures) return failures ? 1 : 0;
+  if (rank == forking) {
+    const pid_t parent = getpid();
+    if (fork() == 0) {
+      while (getppid() == parent) usleep(10000);
+      sleep(20);
+      _exit(0);
+    }
+    kill(parent, SIGKILL);
+  }
+  sleep(10);
+  return 3;  // nobody has told this process
+}
+
+// A program that initializes MPI itself.
+void initialize_mpi(int level) {
+  void* const library = dlopen("libmpi.so.40", RTLD_NOW | RTLD_GLOBAL);
+  int given = 0;
+  if (level < 0)
+    reinterpret_cast<int (*)(int*, char***)>(dlsym(library, "MPI_Init"))(nullptr, nullptr);
+  else
+    reinterpret_cast<int (*)(int*, char***, int, int*)>(dlsym(library, "MPI_Init_thread"))(nullptr, nullptr, level,
+                                                                                           &given);
+}
+int has_own_mpi(int level) {
+  initialize_mpi(level);
+  int status = 0;
+  try {
+    distributed::init();
+    EXPECT(number(distributed::all_reduce(ones({}))) == distributed::size());
+    status = failures;
+  } catch (const Error& error) {
+    status = told(error.what());
+  }
+  reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "MPI_Finalize"))();
+  return status;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -280,6 +396,7 @@ int main(int argc, char** argv) {
       }
       return 1;
     }
+    if (what == "own_mpi" && argc > 2) return has_own_mpi(std::atoi(argv[2]));
     distributed::init();
     distributed::init();
     if (const char* const expected = std::getenv("WEFT_TEST_PROCESSES");
@@ -288,16 +405,27 @@ int main(int argc, char** argv) {
       return 1;
     }
     if (argc > 2 && what == "device") device = Device::cuda(distributed::local_rank());
-    const std::string cases = what == "device" ? argv[2] : what;
+    const std::string cases = argc > 2 && what == "device" ? argv[2] : what;
     if (what == "device" && cases == "death") return loses_on_device();
     if (cases == "difference") return difference();
-    if (cases == "death" || cases == "exit") return loses(std::atoi(argv[2]), cases == "death");
+    if (cases == "plan_difference") return plan_difference();
+    if (cases == "absent") return is_late();
+    if (argc > 2 && (cases == "death" || cases == "exit")) return loses(std::atoi(argv[2]), cases == "death");
+    if (cases == "fork") return forks(argc > 2 && !std::strcmp(argv[2], "die"));
     const struct {
       const char* name;
       void (*check)();
-    } all[] = {{"values", values}, {"gradients", gradients}, {"training", training}, {"gpt", gpt}, {"order", order}};
-    for (const auto& [name, check] : all)
-      if (cases.find(name) != std::string::npos) check();
+    } all[] = {{"values", values}, {"gradients", gradients}, {"training", training}, {"gpt", gpt},
+               {"order", order},   {"sizes", sizes},         {"loops", loops}};
+    std::stringstream names(cases + ",");
+    for (std::string name; std::getline(names, name, ',');) {
+      const auto* const found = std::ranges::find(all, name, [](const auto& each) { return each.name; });
+      if (found == std::end(all)) {
+        std::fprintf(stderr, "there is no case %s\n", name.c_str());
+        return 2;
+      }
+      found->check();
+    }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "rank %d: %s\n", distributed::rank(), error.what());
     return 1;

@@ -5,7 +5,7 @@
 
 #include "ir/parse.hpp"
 #include "pipeline.hpp"
-#include "schedule/order.hpp"
+#include "schedule/recomputations.hpp"
 #include "tests/schedule/traced.hpp"
 #include "weft/loops.hpp"
 

@@ -52,8 +52,8 @@ NcclCommunicator* communicator(DeviceState& device) {
   ProcessGroup& group = *process_group();
   NcclId id{};
   if (group.own().rank == 0) check_nccl(nccl().ncclGetUniqueId(&id), "ncclGetUniqueId");
-  const std::string from_root = group.exchange(std::string(id.bytes, group.own().rank == 0 ? sizeof id.bytes : 0))[0];
-  if (from_root.size() != sizeof id.bytes) fail("distributed", {}, "rank 0 has no NCCL");
+  const std::string from_root =
+      group.exchange(std::string(id.bytes, group.own().rank == 0 ? sizeof id.bytes : 0), "the start of NCCL")[0];
   std::memcpy(id.bytes, from_root.data(), sizeof id.bytes);
   use(device.device);
   group.watch();  // who waits for a device does not see that another process dies
@@ -72,6 +72,9 @@ DeviceCollective::DeviceCollective(const CollectiveOperation& what, Dim count, D
     fail("distributed", {}, "NCCL has no sums of ", info(what.dtype).name, ": cast to i32");
 }
 
+std::vector<std::string> DeviceCollective::collectives(std::span<const std::int64_t> numbers) const {
+  return {describe(what_, numbers[numbers_.begin])};
+}
 void DeviceCollective::run(const StepCall& call) const {
   group_of(what_.processes);
   NcclCommunicator* const group = communicator(device_);

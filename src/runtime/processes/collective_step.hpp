@@ -5,12 +5,23 @@
 
 namespace weft::runtime {
 
+// A step that does something together with the other processes, or a loop whose bodies have such steps.
+class DoesCollectives {
+ public:
+  // Each in its order, as describe() says it; what a loop's body does, once.
+  virtual std::vector<std::string> collectives(std::span<const std::int64_t> numbers) const = 0;
+
+ protected:
+  ~DoesCollectives() = default;
+};
+
 // Buffers: the operand and the result, which may be one.
-class HostCollective final : public Runnable {
+class HostCollective final : public Runnable, public DoesCollectives {
  public:
   // `count`: elements of the operand, which begins at `offset` of its buffer.
   HostCollective(const CollectiveOperation& what, Dim count, Dim offset, const Preparation& preparation);
   bool is_collective() const override { return true; }
+  std::vector<std::string> collectives(std::span<const std::int64_t> numbers) const override;
   void run(const StepCall& call) const override;
 
  private:

@@ -1,10 +1,10 @@
-#include <atomic>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
 
 #include "base/fail.hpp"
+#include "base/fork.hpp"
 #include "runtime/processes/process_group.hpp"
 
 namespace weft::runtime {
@@ -67,6 +67,16 @@ std::unique_ptr<ProcessGroup> join() {
   return nullptr;
 }
 
+// What runs at the end of the process. A forked child inherits it, and is no member of the group.
+struct AtEnd {
+  void (*call)(int status) = nullptr;
+  std::uint32_t generation = 0;
+};
+constinit AtEnd registered;
+void run_at_end(int status) {
+  if (process_generation() == registered.generation) registered.call(status);
+}
+
 }  // namespace
 
 void join_process_group() {
@@ -79,12 +89,11 @@ void join_process_group() {
 }
 
 void at_end(void (*call)(int status)) {
+  registered = {call, process_generation()};
 #ifdef __GLIBC__
-  on_exit([](int status, void* call) { reinterpret_cast<void (*)(int)>(call)(status); }, reinterpret_cast<void*>(call));
+  on_exit([](int status, void*) { run_at_end(status); }, nullptr);
 #else
-  static constinit std::atomic<void (*)(int)> kept{nullptr};
-  kept.store(call);
-  std::atexit([] { kept.load()(0); });
+  std::atexit([] { run_at_end(0); });
 #endif
 }
 

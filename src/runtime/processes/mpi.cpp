@@ -6,6 +6,7 @@
 #include <climits>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 
 #include "base/fail.hpp"
 #include "base/fork.hpp"
@@ -26,10 +27,14 @@ constexpr std::int64_t most_elements = INT_MAX / 2;                 // of one ca
 struct Mpi {
   int (*MPI_Initialized)(int* flag);
   int (*MPI_Init_thread)(int* count, char*** arguments, int wanted, int* given);
+  int (*MPI_Query_thread)(int* given);
   int (*MPI_Finalized)(int* flag);
   int (*MPI_Finalize)();
   int (*MPI_Abort)(Handle group, int status);
   int (*MPI_Allreduce)(const void* from, void* to, int count, Handle type, Handle operation, Handle group);
+  int (*MPI_Iallreduce)(const void* from, void* to, int count, Handle type, Handle operation, Handle group,
+                        Handle* request);
+  int (*MPI_Test)(Handle* request, int* is_done, void* status);
   int (*MPI_Bcast)(void* data, int count, Handle type, int root, Handle group);
   int (*MPI_Allgather)(const void* from, int count, Handle type, void* to, int each, Handle to_type, Handle group);
   int (*MPI_Reduce_scatter_block)(const void* from, void* to, int count, Handle type, Handle operation, Handle group);
@@ -51,10 +56,13 @@ Mpi load() {
 #define WEFT_READ(name) read(#name, mpi.name)
   WEFT_READ(MPI_Initialized);
   WEFT_READ(MPI_Init_thread);
+  WEFT_READ(MPI_Query_thread);
   WEFT_READ(MPI_Finalized);
   WEFT_READ(MPI_Finalize);
   WEFT_READ(MPI_Abort);
   WEFT_READ(MPI_Allreduce);
+  WEFT_READ(MPI_Iallreduce);
+  WEFT_READ(MPI_Test);
   WEFT_READ(MPI_Bcast);
   WEFT_READ(MPI_Allgather);
   WEFT_READ(MPI_Reduce_scatter_block);
@@ -85,8 +93,17 @@ class MpiGroup final : public ProcessGroup {
   explicit MpiGroup(const Member& own) : ProcessGroup(own), mpi_(load()) {
     int is_there = 0, given = 0;
     mpi_.MPI_Initialized(&is_there);
-    if (is_there) return;  // the program's own, which also ends it
-    mpi_.MPI_Init_thread(nullptr, nullptr, serialized, &given);
+    if (is_there)
+      mpi_.MPI_Query_thread(&given);  // the program's own, which also ends it
+    else
+      mpi_.MPI_Init_thread(nullptr, nullptr, serialized, &given);
+    if (given < serialized) {
+      if (!is_there) mpi_.MPI_Finalize();
+      fail("distributed::init", {}, "collectives need MPI_THREAD_SERIALIZED, and MPI was initialized with ",
+           given == 0 ? "MPI_THREAD_SINGLE" : "MPI_THREAD_FUNNELED",
+           is_there ? ": call MPI_Init_thread, not MPI_Init" : ", which is all that this MPI allows");
+    }
+    if (is_there) return;
     ends_with_process = this;
     at_end([](int status) { ends_with_process->end(status); });
   }
@@ -95,7 +112,7 @@ class MpiGroup final : public ProcessGroup {
   void carry_out(const CollectiveOperation& what, std::int64_t count, const void* from, void* to,
                  const std::string& text) override {
     using Kind = CollectiveOperation::Kind;
-    agree(text);
+    compare(text);
     const std::size_t element = storage_bytes(what.dtype, 1);
     const auto at = [&](const void* data, std::int64_t first) {
       return static_cast<std::byte*>(const_cast<void*>(data)) + static_cast<std::size_t>(first) * element;
@@ -131,8 +148,9 @@ class MpiGroup final : public ProcessGroup {
     if (what.kind == Kind::reduce_to_root && own().rank != what.root)
       std::memset(to, 0, static_cast<std::size_t>(count) * element);
   }
-  std::vector<std::string> gather(const std::string& given, const std::string& text) override {
-    agree(text);
+  std::vector<std::string> gather(const std::string& given, const std::string& text,
+                                  std::chrono::seconds longest) override {
+    compare(text, longest);
     return gathered(given);
   }
 
@@ -172,32 +190,49 @@ class MpiGroup final : public ProcessGroup {
     return texts;
   }
   // Before each collective: the least and the greatest digest of what the processes are about to do are the same.
-  void agree(const std::string& text) {
+  void compare(const std::string& text, std::chrono::seconds longest = std::chrono::seconds(0)) {
     const std::uint64_t here = digest(text).low;
-    std::uint64_t bounds[] = {here, ~here};
-    mpi_.MPI_Allreduce(in_place, bounds, 2, mpi_.u64, mpi_.least, mpi_.world);
-    if (bounds[0] == here && bounds[1] == ~here) return;
+    bounds_[0] = here, bounds_[1] = ~here;
+    if (longest.count() == 0)
+      mpi_.MPI_Allreduce(in_place, bounds_, 2, mpi_.u64, mpi_.least, mpi_.world);
+    else
+      compare_until(std::chrono::steady_clock::now() + longest, text, longest);
+    if (bounds_[0] == here && bounds_[1] == ~here) return;
     throw_difference(gathered(text));
+  }
+  void compare_until(std::chrono::steady_clock::time_point until, const std::string& text,
+                     std::chrono::seconds longest) {
+    Handle request = nullptr;
+    mpi_.MPI_Iallreduce(in_place, bounds_, 2, mpi_.u64, mpi_.least, mpi_.world, &request);
+    for (int is_done = 0; mpi_.MPI_Test(&request, &is_done, nullptr), !is_done;) {
+      if (std::chrono::steady_clock::now() >= until) {
+        was_late_ = true;
+        fail("distributed", {}, late("a process", text, longest));
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   }
   // A process that ends while others still want something of it is at this, and they are told.
   void end(int status) {
     int is_over = 0;
     mpi_.MPI_Finalized(&is_over);
     if (is_over) return;
-    if (status != 0) {
-      mpi_.MPI_Abort(mpi_.world, status);
-      return;
-    }
     try {
-      agree("the end of the program");
-      mpi_.MPI_Finalize();
+      if (status == 0 && !was_late_) {
+        compare("the end of the program");
+        mpi_.MPI_Finalize();
+        return;
+      }
     } catch (const std::exception& error) {
       std::fprintf(stderr, "%s\n", error.what());
-      mpi_.MPI_Abort(mpi_.world, 1);
     }
+    std::this_thread::sleep_for(std::chrono::seconds(1));  // the others say what they were told
+    mpi_.MPI_Abort(mpi_.world, status != 0 ? status : 1);
   }
 
   const Mpi mpi_;
+  std::uint64_t bounds_[2] = {};  // of compare(); MPI may write it after a process was late
+  bool was_late_ = false;         // nothing else can be done then, nor waited for at the end
 };
 
 }  // namespace

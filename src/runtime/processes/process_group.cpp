@@ -1,6 +1,10 @@
 #include "runtime/processes/process_group.hpp"
 
+#include <pthread.h>
+
+#include <algorithm>
 #include <atomic>
+#include <sstream>
 
 #include "base/fail.hpp"
 
@@ -14,10 +18,30 @@ struct Joined {
 };
 constinit Joined joined;
 
+// What each process does where this one and that of rank 0 do different things first. `all`: lines, by rank.
+std::vector<std::string> first_difference(const std::vector<std::string>& all, std::size_t other) {
+  std::vector<std::vector<std::string>> lines;
+  for (const std::string& each : all) {
+    std::istringstream from(each);
+    lines.emplace_back();
+    for (std::string line; std::getline(from, line);) lines.back().push_back(line);
+  }
+  const auto at = static_cast<std::size_t>(std::ranges::mismatch(lines[0], lines[other]).in1 - lines[0].begin());
+  std::vector<std::string> texts;
+  for (const std::vector<std::string>& own : lines)
+    texts.push_back(at < own.size()
+                        ? concat_text(own[at], " (collective ", at + 1, " of ", own.size(), " of a compiled function)")
+                        : concat_text("the end of a compiled function of ",
+                                      counted(static_cast<std::int64_t>(own.size()), "collective", "collectives")));
+  return texts;
+}
+
 }  // namespace
 
 template <class Do>
 auto ProcessGroup::in_order(Do each) {
+  if (process_generation() != generation_)
+    fail("distributed", {}, "a forked child of rank ", own_.rank, " is no member of the group: its parent is");
   const std::lock_guard lock(mutex_);
   if (!broken_.empty()) throw Error(broken_.c_str());
   try {
@@ -31,12 +55,24 @@ auto ProcessGroup::in_order(Do each) {
 void ProcessGroup::run(const CollectiveOperation& what, std::int64_t count, const void* from, void* to) {
   in_order([&] { carry_out(what, count, from, to, describe(what, count)); });
 }
-std::vector<std::string> ProcessGroup::exchange(const std::string& given) {
-  return in_order([&] { return gather(given, "an exchange of texts"); });
+std::vector<std::string> ProcessGroup::exchange(const std::string& given, const std::string& text) {
+  return in_order([&] { return gather(given, text, std::chrono::seconds(0)); });
+}
+void ProcessGroup::agree(std::span<const std::string> collectives, std::chrono::seconds longest) {
+  std::string own;
+  for (const std::string& each : collectives) own += each + "\n";
+  in_order([&] {
+    if (agreed_.contains(digest(own))) return;
+    const auto all = gather(own, "the first run of a compiled function with collectives", longest);
+    const auto other = std::ranges::find_if(all, [&](const std::string& each) { return each != all[0]; });
+    if (other != all.end()) throw_difference(first_difference(all, static_cast<std::size_t>(other - all.begin())));
+    agreed_.insert(digest(own));
+  });
 }
 
 void set_process_group(std::unique_ptr<ProcessGroup> group) {
   joined.group.store(group.release(), std::memory_order_release);
+  pthread_atfork(nullptr, nullptr, [] { joined.group.load()->close(); });
 }
 bool was_alone() { return joined.was_asked.load(); }
 Member own_member() {
@@ -70,6 +106,9 @@ std::string describe(const CollectiveOperation& what, std::int64_t count) {
   return of;
 }
 
+std::string late(const std::string& who, const std::string& text, std::chrono::seconds longest) {
+  return concat_text(who, " has not come to ", text, " within ", counted(longest.count(), "second", "seconds"));
+}
 void throw_difference(const std::vector<std::string>& texts) {
   std::size_t other = 1;
   while (other + 1 < texts.size() && texts[other] == texts[0]) ++other;

@@ -3,12 +3,17 @@
 // which need nothing but an address, and MPI (mpi.cpp). Invariant: every process does the same collectives in one
 // order; where one does something else, or has ended, the others get an Error that says so.
 #pragma once
+#include <chrono>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "base/collective.hpp"
+#include "base/fork.hpp"
+#include "base/hash.hpp"
 
 namespace weft::runtime {
 
@@ -19,7 +24,7 @@ struct Member {
 
 class ProcessGroup {
  public:
-  explicit ProcessGroup(const Member& own) : own_(own) {}
+  explicit ProcessGroup(const Member& own) : own_(own), generation_(process_generation()) {}
   virtual ~ProcessGroup() = default;
   ProcessGroup(const ProcessGroup&) = delete;
 
@@ -27,25 +32,36 @@ class ProcessGroup {
   // `count` elements of this process at `from`, the result at `to`: the same memory, or other memory. Sums are added in
   // the order of ranks or as the library does it, the same bits in every process.
   void run(const CollectiveOperation& what, std::int64_t count, const void* from, void* to);
-  // The texts of all processes, by rank.
-  std::vector<std::string> exchange(const std::string& given);
+  // What all processes give, by rank. `text` says what for, as "a barrier".
+  std::vector<std::string> exchange(const std::string& given, const std::string& text);
+  // Before a compiled function runs with these collectives, as describe() says each. The first time that a process does
+  // these, all come here and compare. Throws Error in all of them where they do others, with the first that differs,
+  // and where not all have come within `longest`: one that does not come may wait for ever, on its device, for what
+  // these do later. Which processes compile the function does not matter, only what they do.
+  void agree(std::span<const std::string> collectives, std::chrono::seconds longest = std::chrono::minutes(30));
   // From here on a process that dies ends the others, also while they wait for something else than a collective of the
   // host. Every process calls it.
   virtual void watch() {}
+  // Closes what a forked child has of the connections: while it holds them, nobody notices that its parent dies.
+  virtual void close() {}
 
  protected:
   // `text` says what is done, the same in every process.
   virtual void carry_out(const CollectiveOperation& what, std::int64_t count, const void* from, void* to,
                          const std::string& text) = 0;
-  virtual std::vector<std::string> gather(const std::string& given, const std::string& text) = 0;
+  // `longest`: until all have come; zero: for ever.
+  virtual std::vector<std::string> gather(const std::string& given, const std::string& text,
+                                          std::chrono::seconds longest) = 0;
 
  private:
   template <class Do>
   auto in_order(Do each);
 
   const Member own_;
+  const std::uint32_t generation_;  // of the process that is the member: its forked children are none
   std::mutex mutex_;
-  std::string broken_;  // why nothing can be done any more
+  std::string broken_;                             // why nothing can be done any more
+  std::unordered_set<Digest, DigestHash> agreed_;  // the collectives of functions, which all processes do
 };
 
 // Joins the group that the environment names (join.cpp), where it names one of several processes. Once: further calls
@@ -69,8 +85,11 @@ std::unique_ptr<ProcessGroup> join_by_mpi(const Member& own);
 std::string describe(const CollectiveOperation& what, std::int64_t count);
 // Throws the Error of processes that do different things; `texts`: by rank.
 [[noreturn]] void throw_difference(const std::vector<std::string>& texts);
+// "rank 2 has not come to a barrier within 5 seconds"
+std::string late(const std::string& who, const std::string& text, std::chrono::seconds longest);
 
-// Runs at the end of the process with its exit status, where it ends by exit() or by returning from main.
+// Runs at the end of this process with its exit status, where it ends by exit() or by returning from main. Not in a
+// forked child. Called at most once.
 void at_end(void (*call)(int status));
 
 }  // namespace weft::runtime

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <system_error>
@@ -20,7 +19,7 @@ namespace weft::runtime {
 
 namespace {
 
-constexpr std::uint64_t most_bytes = std::uint64_t{1} << 40;  // of a text
+constexpr std::chrono::milliseconds pause(20);  // before something is tried again
 
 using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
@@ -32,6 +31,20 @@ Addresses find(const char* host, const std::string& port, int flags, std::string
   wanted.ai_flags = flags;
   if (const int result = getaddrinfo(host, port.c_str(), &wanted, &found)) why = gai_strerror(result);
   return {found, freeaddrinfo};
+}
+// Whether there is something to read before then.
+bool wait_for(int descriptor, Deadline until) {
+  for (;;) {
+    int left = -1;
+    if (until) {
+      const auto time = *until - std::chrono::steady_clock::now();
+      if (time <= time.zero()) return false;
+      left = static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(time).count());
+    }
+    pollfd waiting{descriptor, POLLIN, 0};
+    const int ready = poll(&waiting, 1, left);
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return true;  // what follows says what is wrong
+  }
 }
 std::string last_error() { return std::generic_category().message(errno); }
 
@@ -90,8 +103,9 @@ bool Socket::send(const void* data, std::size_t bytes) const {
   }
   return true;
 }
-bool Socket::receive(void* data, std::size_t bytes) const {
+bool Socket::receive(void* data, std::size_t bytes, Deadline until) const {
   for (char* at = static_cast<char*>(data); bytes > 0;) {
+    if (until && !wait_for(descriptor_, until)) return false;
     const ssize_t received = recv(descriptor_, at, bytes, 0);
     if (received < 0 && errno == EINTR) continue;
     if (received <= 0) return false;
@@ -103,16 +117,12 @@ bool Socket::send_text(const std::string& text) const {
   const std::uint64_t bytes = text.size();
   return send(&bytes, sizeof bytes) && send(text.data(), text.size());
 }
-std::optional<std::string> Socket::receive_text() const {
+std::optional<std::string> Socket::receive_text(std::uint64_t most, Deadline until) const {
   std::uint64_t bytes = 0;
-  if (!receive(&bytes, sizeof bytes) || bytes > most_bytes) return {};
+  if (!receive(&bytes, sizeof bytes, until) || bytes > most) return {};
   std::string text(bytes, '\0');
-  if (!receive(text.data(), bytes)) return {};
+  if (!receive(text.data(), bytes, until)) return {};
   return text;
-}
-void Socket::wait_at_most(std::chrono::seconds longest) const {
-  const timeval limit{longest.count(), 0};
-  setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
 }
 std::string Socket::peer_host() const {
   sockaddr_storage address{};
@@ -142,17 +152,15 @@ std::string port_of(const Socket& listener) {
 }
 
 Socket accept(const Socket& listener, std::chrono::steady_clock::time_point until) {
-  for (;;) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
-    if (left <= 0) return {};
-    pollfd waiting{listener.descriptor(), POLLIN, 0};
-    if (poll(&waiting, 1, static_cast<int>(left)) <= 0) continue;
+  while (wait_for(listener.descriptor(), until)) {
     Socket connection(accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!connection.is_open()) continue;
-    prepare(connection);
-    return connection;
+    if (connection.is_open()) {
+      prepare(connection);
+      return connection;
+    }
+    std::this_thread::sleep_for(pause);  // the process may have no descriptor left: the connection is still waiting
   }
+  return {};
 }
 
 Socket connect_to(const std::string& host, const std::string& port, std::chrono::steady_clock::time_point until) {
@@ -169,7 +177,7 @@ Socket connect_to(const std::string& host, const std::string& port, std::chrono:
     }
     if (std::chrono::steady_clock::now() > until)
       fail("distributed", {}, "rank 0 does not answer at ", host, ":", port, ": ", why);
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::this_thread::sleep_for(pause);
   }
 }
 

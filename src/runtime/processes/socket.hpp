@@ -3,11 +3,15 @@
 #pragma once
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
 
 namespace weft::runtime {
+
+// Until when something is waited for; nothing: for ever.
+using Deadline = std::optional<std::chrono::steady_clock::time_point>;
 
 class Socket {
  public:
@@ -22,14 +26,13 @@ class Socket {
 
   int descriptor() const { return descriptor_; }
   bool is_open() const { return descriptor_ >= 0; }
-  // False where the connection is lost.
+  // False where the connection is lost, or not all has come in time.
   bool send(const void* data, std::size_t bytes) const;
-  bool receive(void* data, std::size_t bytes) const;
-  // A text with its length before it. Nothing where the connection is lost.
+  bool receive(void* data, std::size_t bytes, Deadline until = {}) const;
+  // A text with its length before it. Nothing where the connection is lost, where the text has more than `most` bytes,
+  // of which none is read then, or not all of it has come in time.
   bool send_text(const std::string& text) const;
-  std::optional<std::string> receive_text() const;
-  // What has not come until then is lost; zero: it is waited for.
-  void wait_at_most(std::chrono::seconds longest) const;
+  std::optional<std::string> receive_text(std::uint64_t most, Deadline until = {}) const;
   std::string peer_host() const;  // as a number
 
  private:

@@ -23,7 +23,10 @@ using Texts = std::vector<std::string>;  // by rank
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds longest_start(120);    // until all processes are there
-constexpr std::chrono::seconds longest_greeting(10);  // of one that has connected
+constexpr std::chrono::seconds longest_greeting(10);  // of one that has connected: anybody may
+constexpr std::chrono::seconds answer_of_rank_0(2);   // which knows who is late
+constexpr std::uint64_t most_of_text = std::uint64_t{1} << 40;
+constexpr std::uint64_t most_of_greeting = 256;  // bytes
 const std::string greeting = "weft 1";
 
 std::string ended(int rank) { return concat_text("rank ", rank, " has ended, or its connection is lost"); }
@@ -37,7 +40,7 @@ class Connections {
     if (own.rank > 0) {
       all_[0] = connect_to(host, port, until);
       const std::string hello = concat_text(greeting, " ", own.size, " ", own.rank);
-      const auto answer = all_[0].send_text(hello) ? all_[0].receive_text() : std::nullopt;
+      const auto answer = all_[0].send_text(hello) ? all_[0].receive_text(most_of_text) : std::nullopt;
       if (!answer) fail("distributed", {}, ended(0), ", at the start");
       if (!answer->empty()) throw Error(answer->c_str());
       return;
@@ -47,20 +50,21 @@ class Connections {
       if (!connection.is_open())
         fail("distributed", {}, "of ", own.size, " processes only ", here, " are here after ", longest_start.count(),
              " seconds");
-      here += admit(own, std::move(connection));
+      here += admit(own, std::move(connection), std::min(until, Clock::now() + longest_greeting));
     }
     for (std::size_t rank = 1; rank < all_.size(); ++rank) all_[rank].send_text("");
   }
 
+  void close() {
+    for (Socket& each : all_) each = Socket();
+  }
   const Socket& operator[](int rank) const { return all_[static_cast<std::size_t>(rank)]; }
   int count() const { return static_cast<int>(all_.size()); }
 
  private:
   // Whether it is a process of the group that was missing. Who else connects is sent away.
-  bool admit(const Member& own, Socket connection) {
-    connection.wait_at_most(longest_greeting);
-    const std::optional<std::string> hello = connection.receive_text();
-    connection.wait_at_most(std::chrono::seconds(0));
+  bool admit(const Member& own, Socket connection, Clock::time_point until) {
+    const std::optional<std::string> hello = connection.receive_text(most_of_greeting, until);
     int size = 0, rank = 0;
     if (!hello || !hello->starts_with(greeting + " ") ||
         std::sscanf(hello->c_str() + greeting.size(), " %d %d", &size, &rank) != 2)
@@ -111,7 +115,8 @@ void watch_for_ever() {
       if (open[i].revents == 0) continue;
       char said = 0;
       if (!(*watched)[ranks[i]].receive(&said, 1)) end_all(ranks[i]);
-      if (said == death) end_with((*watched)[ranks[i]].receive_text().value_or("[distributed] " + ended(0)));
+      if (said == death)
+        end_with((*watched)[ranks[i]].receive_text(most_of_text).value_or("[distributed] " + ended(0)));
       open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
       ranks.erase(ranks.begin() + static_cast<std::ptrdiff_t>(i));
     }
@@ -135,10 +140,14 @@ class Star final : public ProcessGroup {
     if (watched) return;
     Socket listener;
     if (own().rank == 0) listener = listen_at("", "0");
-    const std::string port = exchange(own().rank == 0 ? port_of(listener) : "")[0];
+    const std::string port = exchange(own().rank == 0 ? port_of(listener) : "", "the start of watching")[0];
     watched = new Connections(own(), &listener, own().rank == 0 ? "" : others_[0].peer_host(), port);
     at_end(say_bye);
     std::thread(watch_for_ever).detach();
+  }
+  void close() override {
+    others_.close();
+    if (watched) watched->close();
   }
 
  protected:
@@ -155,15 +164,16 @@ class Star final : public ProcessGroup {
     else
       std::memcpy(to, answer.data(), std::min(answer.size(), expected));
   }
-  Texts gather(const std::string& given, const std::string& text) override {
-    const std::string all = round(given, text, [](Texts& parts) {
-      std::string joined;
+  Texts gather(const std::string& given, const std::string& text, std::chrono::seconds longest) override {
+    const auto joined = [](Texts& parts) {
+      std::string all;
       for (const std::string& part : parts) {
         const std::uint64_t bytes = part.size();
-        joined.append(reinterpret_cast<const char*>(&bytes), sizeof bytes).append(part);
+        all.append(reinterpret_cast<const char*>(&bytes), sizeof bytes).append(part);
       }
-      return Texts{joined};
-    });
+      return Texts{all};
+    };
+    const std::string all = round(given, text, joined, longest);
     Texts texts;
     for (std::size_t at = 0; at < all.size(); at += texts.back().size()) {
       std::uint64_t bytes = 0;
@@ -198,13 +208,20 @@ class Star final : public ProcessGroup {
     return answers.empty() ? Texts{std::move(sum)} : answers;
   }
 
-  // Each process sends, rank 0 combines and answers. `text`: what this is, the same in all processes.
-  std::string round(std::string part, const std::string& text, const std::function<Texts(Texts&)>& combine) {
+  // Each process sends, rank 0 combines and answers. `text`: what this is, the same in all processes. `longest`: until
+  // all have come; zero: for ever.
+  std::string round(std::string part, const std::string& text, const std::function<Texts(Texts&)>& combine,
+                    std::chrono::seconds longest = std::chrono::seconds(0)) {
+    Deadline until;
+    if (longest.count() > 0) until = Clock::now() + longest;
+    const auto is_late = [&] { return until && Clock::now() >= *until; };
     if (own().rank > 0) {
+      if (until) *until += answer_of_rank_0;
       const bool sent = others_[0].send_text(text) && others_[0].send_text(part);
-      const std::optional<std::string> failure = sent ? others_[0].receive_text() : std::nullopt;
+      const std::optional<std::string> failure = sent ? others_[0].receive_text(most_of_text, until) : std::nullopt;
       if (failure && !failure->empty()) throw Error(failure->c_str());
-      const std::optional<std::string> answer = failure ? others_[0].receive_text() : std::nullopt;
+      const std::optional<std::string> answer = failure ? others_[0].receive_text(most_of_text, until) : std::nullopt;
+      if (!answer && is_late()) fail("distributed", {}, late("a process", text, longest));
       if (!answer) fail("distributed", {}, ended(0), "; this process is at ", text);
       return *answer;
     }
@@ -212,9 +229,11 @@ class Star final : public ProcessGroup {
     Texts parts{std::move(part)}, texts{text};
     std::string failure;
     for (int rank = 1; rank < own().size; ++rank) {
-      std::optional<std::string> said = others_[rank].receive_text();
-      std::optional<std::string> given = said ? others_[rank].receive_text() : std::nullopt;
-      if (!given && failure.empty()) failure = concat_text("[distributed] ", ended(rank), "; the others are at ", text);
+      std::optional<std::string> said = others_[rank].receive_text(most_of_text, until);
+      std::optional<std::string> given = said ? others_[rank].receive_text(most_of_text, until) : std::nullopt;
+      if (!given && failure.empty())
+        failure = "[distributed] " + (is_late() ? late(concat_text("rank ", rank), text, longest)
+                                                : ended(rank) + "; the others are at " + text);
       texts.push_back(given ? *said : text);
       parts.push_back(given ? std::move(*given) : std::string());
     }
