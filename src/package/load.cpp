@@ -436,15 +436,21 @@ runtime::PackageFile file_at(const char* function, const std::string& path, cons
   }
 }
 
+[[noreturn]] void fail_memory(const char* function, const std::string& path, Loc loc) {
+  throw OutOfMemory(error_text(function, loc, path + " can't be read: memory has ended").c_str());
+}
+
 }  // namespace
 
-std::string describe_package(const std::string& path, const LoadOptions& options, Loc loc) {
+std::string describe_package(const std::string& path, const LoadOptions& options, Loc loc) try {
   std::shared_ptr<const io::MappedFile> file;
   const runtime::PackageFile made = file_at("describe_package", path, options, loc, false, file);
   return origin_text(made) + "\n" + to_text(made);
+} catch (const std::bad_alloc&) {
+  fail_memory("describe_package", path, loc);
 }
 
-Package load_package(const std::string& path, const LoadOptions& options, Loc loc) {
+Package load_package(const std::string& path, const LoadOptions& options, Loc loc) try {
   std::shared_ptr<const io::MappedFile> file;
   auto state = std::make_shared<detail::PackageState>();
   state->name = path.substr(path.rfind('/') + 1);
@@ -484,6 +490,8 @@ Package load_package(const std::string& path, const LoadOptions& options, Loc lo
     }
   }
   return Package(std::move(state));
+} catch (const std::bad_alloc&) {
+  fail_memory("load_package", path, loc);
 }
 
 }  // namespace weft

@@ -345,3 +345,43 @@ TEST_CASE("weights that lie in the package are no arguments in C" * needs(a_comp
   const auto data = expected.data<float>();
   CHECK(results.floats(0) == Floats(data.begin(), data.end()));
 }
+
+TEST_CASE("where memory ends while a package is read, that is what is said" * needs(a_compiler)) {
+  const nn::Linear layer(2, 3);
+  PackageWriter writer;
+  writer.add({"f", {.weights = true}},
+             compile([](const nn::Linear& layer, const Tensor& x) { return layer(x); }, bind(layer)), ones({2, 2}));
+  const std::string path = std::filesystem::temp_directory_path() / ("weft-run-" + std::to_string(getpid()) + ".weft");
+  writer.write(path);
+  // One allocation fails, a later one each time, until there are no more.
+  const auto each = [](const auto& open) {
+    int failed = 0;
+    for (long most = 0;; ++most) {
+      until_failure = most;
+      const bool whole = open();
+      const bool reached = std::exchange(until_failure, -1) < 0;
+      failed += !whole;
+      if (!reached) return failed;
+    }
+  };
+  int others = 0;
+  CHECK(each([&] {
+          weft_package* package = nullptr;
+          const weft_status status = weft_package_open(path.c_str(), &package);
+          others += status != WEFT_OK && status != WEFT_NO_MEMORY;
+          CHECK(weft_package_close(package) == WEFT_OK);
+          return status == WEFT_OK;
+        }) > 50);
+  CHECK(each([&] {
+          try {
+            load_package(path);
+            return true;
+          } catch (const OutOfMemory&) {
+          } catch (const std::exception&) {
+            ++others;
+          }
+          return false;
+        }) > 50);
+  CHECK(others == 0);
+  std::filesystem::remove(path);
+}
