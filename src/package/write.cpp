@@ -351,6 +351,8 @@ void add_call(PackageDraft& to, EntryName name, const FunctionHandle& handle, co
 PackageWriter::PackageWriter() : draft_(std::make_shared<detail::PackageDraft>()) {}
 
 void PackageWriter::write(const std::string& path, Loc loc) const {
+  if (draft_->file.entries.empty())
+    fail("package", loc, path, " would have no function: PackageWriter::add takes them");
   runtime::PackageFile all = draft_->file;
   // A safetensors file has no holes: what takes whole lines of the cache comes first, and then the larger elements.
   std::vector<io::HostElements> elements;

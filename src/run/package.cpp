@@ -62,7 +62,9 @@ std::shared_ptr<const runtime::Preparable> read_linked_step(const std::string& n
     const auto& step = *reinterpret_cast<const runtime::NamedStep*>(*each);  // weft_run.h names it so
     if (name == step.name) return step.read(from, read_linked_step);
   }
-  return nullptr;
+  if (name.starts_with(runtime::device_step_prefix)) return nullptr;
+  throw runtime::PackageRefusal{concat_text("has a step, ", name, ", that this program leaves out: weft_linked_steps ",
+                                            "lists those that it has")};
 }
 
 weft_package* open(const char* function, std::string name, const char* path, std::shared_ptr<const PackageBytes> bytes,
