@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/fail.hpp"
+#include "base/fork.hpp"
 #include "io/file.hpp"
 #include "package/leaves.hpp"
 #include "pipeline.hpp"
@@ -40,7 +41,7 @@ struct PackageState {
   std::shared_ptr<const io::MappedFile> bytes;  // where the weights lie
   runtime::PackageFile file;
   std::vector<std::shared_ptr<EntryWeights>> weights;  // by entry
-  std::mutex updating;
+  RecursiveMutex updating;
   std::vector<std::vector<std::shared_ptr<const Executable>>> executables;  // by entry: of each specialization
 };
 
