@@ -102,7 +102,7 @@ int main(int count, char** arguments) {
          {"--weights", weights, "FOLDER: what examples/fetch/weights minilm has got; without it they are random"},
          {"--width", config.width, "N: of the model that is made, a multiple of 32", support::Sign::positive},
          {"--layers", config.layers, "N: of the model that is made"}});
-    if (run.device() != Device::cpu()) support::fail("packages are for the CPU so far");
+    if (run.device() != Device::cpu()) support::fail("this server's packages are for the CPU");
     if (!making.empty()) {
       if (config.width % 32 != 0) support::fail("--width is a multiple of 32, not " + std::to_string(config.width));
       config.hidden = 4 * config.width, config.heads = config.width / 32;

@@ -60,7 +60,7 @@ typedef DLTensor weft_tensor;
 typedef DLManagedTensor weft_managed_tensor;
 #else
 typedef struct weft_device {  // DLDevice
-  int32_t device_type;        // 1: the CPU
+  int32_t device_type;        // 1: the CPU; 3: page-locked memory of the host
   int32_t device_id;          // 0
 } weft_device;
 typedef struct weft_data_type {  // DLDataType
@@ -98,10 +98,11 @@ WEFT_RUN_API weft_status weft_package_inspect(const char* path, weft_package** p
 // As weft_package_open, of a file that the program itself reads: one that is encrypted, or lies in an archive.
 typedef struct weft_reader {
   void* context;  // the program's own, for both functions
-  // Reads the file of this name whole and returns 0; any other number says that it could not.
+  // Reads the file of this name whole and returns 0; any other number says that it could not. Weights are used where
+  // they lie if `*bytes` is aligned to 16 bytes; else all is copied.
   int32_t (*read)(void* context, const char* path, const void** bytes, size_t* size);
   // Is called once, from any thread, when Weft no longer needs what `read` gave: at once where the package has no
-  // weights, else when the package and its functions are closed. Null: nothing is to be done.
+  // weights, was copied or is refused, else when the package and its functions are closed. Null: nothing is to be done.
   void (*release)(void* context, const void* bytes, size_t size);
 } weft_reader;
 // The reader itself is not needed afterwards.
@@ -138,8 +139,8 @@ typedef struct weft_tensor_info {
   weft_data_type dtype;  // of the elements
   int32_t rank;          // the number of dimensions
   const int64_t* sizes;  // `rank` of them, or WEFT_VARIES
-  const int64_t* least;  // of each size
-  const int64_t* most;   // of each size; INT64_MAX where there is no limit
+  const int64_t* least;  // of each size; 0 where a result computes it of others
+  const int64_t* most;   // of each size; INT64_MAX where there is no limit, or a result computes it of others
   int32_t is_written;    // of an argument: 1 where the function changes it, else 0
 } weft_tensor_info;
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/fail.hpp"
+#include "base/fork.hpp"
 #include "io/file.hpp"
 #include "package/leaves.hpp"
 #include "pipeline.hpp"
@@ -40,7 +41,7 @@ struct PackageState {
   std::shared_ptr<const io::MappedFile> bytes;  // where the weights lie
   runtime::PackageFile file;
   std::vector<std::shared_ptr<EntryWeights>> weights;  // by entry
-  std::mutex updating;
+  RecursiveMutex updating;
   std::vector<std::vector<std::shared_ptr<const Executable>>> executables;  // by entry: of each specialization
 };
 
@@ -240,13 +241,18 @@ bool gives_generator(const runtime::PackageSpecialization& from) {
   return is_state(from.arguments[source.index].dtype, from.arguments[source.index].sizes);
 }
 
-// A weight of the host, where a plan reads it.
-Tensor put(const Tensor& value, const PlacedWeight& where, Loc loc) {
-  if (!where.on_device) return value;
-  Tensor there = to(value, Device::cuda(), loc);
-  there.eval(loc);
-  return there;
-}
+// Weights of the host where plans read them: on the device once, whichever functions read one.
+struct WeightPlacement {
+  Loc loc;
+  std::map<std::size_t, Tensor> on_device = {};  // by number
+
+  Tensor put(const Tensor& value, const PlacedWeight& where) {
+    if (!where.on_device) return value;
+    Tensor& there = on_device[where.number];
+    if (!there.defined()) (there = to(value, Device::cuda(), loc)).eval(loc);
+    return there;
+  }
+};
 
 [[noreturn]] void refuse_derivative(const Function& function, Loc loc) {
   fail(title(function), loc,
@@ -401,13 +407,17 @@ void Package::update_constants(const std::map<std::string, Tensor>& values, Loc 
     given[static_cast<std::size_t>(found - weights.begin())] = here;
   }
   const std::lock_guard lock(state_->updating);
+  detail::WeightPlacement placement{loc};
+  std::vector<std::shared_ptr<const std::vector<Tensor>>> all;  // by entry; stored when nothing can fail any more
   for (const std::shared_ptr<detail::EntryWeights>& entry : state_->weights) {
     auto next = std::make_shared<std::vector<Tensor>>(*entry->now.load(std::memory_order_acquire));
     for (std::size_t i = 0; i < next->size(); ++i)
       if (const auto found = given.find(entry->placed[i].number); found != given.end())
-        (*next)[i] = detail::put(found->second, entry->placed[i], loc);
-    entry->now.store(std::move(next), std::memory_order_release);
+        (*next)[i] = placement.put(found->second, entry->placed[i]);
+    all.push_back(std::move(next));
   }
+  for (std::size_t i = 0; i < all.size(); ++i)
+    state_->weights[i]->now.store(std::move(all[i]), std::memory_order_release);
 }
 
 namespace {
@@ -436,15 +446,21 @@ runtime::PackageFile file_at(const char* function, const std::string& path, cons
   }
 }
 
+[[noreturn]] void fail_memory(const char* function, const std::string& path, Loc loc) {
+  throw OutOfMemory(error_text(function, loc, path + " can't be read: memory has ended").c_str());
+}
+
 }  // namespace
 
-std::string describe_package(const std::string& path, const LoadOptions& options, Loc loc) {
+std::string describe_package(const std::string& path, const LoadOptions& options, Loc loc) try {
   std::shared_ptr<const io::MappedFile> file;
   const runtime::PackageFile made = file_at("describe_package", path, options, loc, false, file);
   return origin_text(made) + "\n" + to_text(made);
+} catch (const std::bad_alloc&) {
+  fail_memory("describe_package", path, loc);
 }
 
-Package load_package(const std::string& path, const LoadOptions& options, Loc loc) {
+Package load_package(const std::string& path, const LoadOptions& options, Loc loc) try {
   std::shared_ptr<const io::MappedFile> file;
   auto state = std::make_shared<detail::PackageState>();
   state->name = path.substr(path.rfind('/') + 1);
@@ -456,7 +472,7 @@ Package load_package(const std::string& path, const LoadOptions& options, Loc lo
     weights.push_back(io::tensor_over(file, reinterpret_cast<const std::uint8_t*>(weight.bytes.data()), type, loc));
   }
   if (!weights.empty()) state->bytes = file;
-  std::map<std::size_t, Tensor> on_device;  // by number
+  detail::WeightPlacement placement{loc};
   for (runtime::PackageEntry& entry : state->file.entries) {
     const auto own = state->weights.emplace_back(std::make_shared<detail::EntryWeights>());
     std::set<detail::PlacedWeight> placed;
@@ -466,15 +482,7 @@ Package load_package(const std::string& path, const LoadOptions& options, Loc lo
           placed.insert(detail::placed_weight(each, each.plan, i));
     own->placed.assign(placed.begin(), placed.end());
     auto values = std::make_shared<std::vector<Tensor>>();
-    for (const detail::PlacedWeight& each : placed) {
-      if (!each.on_device) {
-        values->push_back(weights[each.number]);
-        continue;
-      }
-      const auto [known, is_new] = on_device.try_emplace(each.number);  // once, whichever functions read it
-      if (is_new) known->second = detail::put(weights[each.number], each, loc);
-      values->push_back(known->second);
-    }
+    for (const detail::PlacedWeight& each : placed) values->push_back(placement.put(weights[each.number], each));
     own->now.store(std::move(values));
     auto& list = state->executables.emplace_back();
     for (runtime::PackageSpecialization& each : entry.specializations) {
@@ -484,6 +492,8 @@ Package load_package(const std::string& path, const LoadOptions& options, Loc lo
     }
   }
   return Package(std::move(state));
+} catch (const std::bad_alloc&) {
+  fail_memory("load_package", path, loc);
 }
 
 }  // namespace weft

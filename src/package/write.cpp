@@ -8,8 +8,6 @@
 #include "io/file.hpp"
 #include "io/safetensors.hpp"
 #include "package/leaves.hpp"
-#include "runtime/cache.hpp"
-#include "runtime/cache_file.hpp"
 #include "runtime/cuda/package_code.hpp"
 #include "runtime/host/compiler.hpp"
 #include "runtime/host/isa.hpp"
@@ -189,7 +187,7 @@ std::vector<runtime::PackageLeaf> held_leaves(EntryName name, const LeafList& li
 }
 
 // Which of the file's libraries the plan calls. `missing` is the one that it does not have yet: it is to be the next.
-std::uint32_t library_of(EntryName name, const runtime::PackageFile& file, const runtime::Plan& plan,
+std::uint32_t library_of(const runtime::PackageFile& file, const runtime::Plan& plan,
                          std::optional<runtime::PackageLibrary>& missing) {
   if (const auto* const kept = dynamic_cast<const runtime::cuda::KeptCode*>(plan.functions.get())) {
     const std::string bytes = write_code(kept->code());
@@ -201,18 +199,9 @@ std::uint32_t library_of(EntryName name, const runtime::PackageFile& file, const
   const auto* const library = dynamic_cast<const Library*>(plan.functions.get());
   if (!library) return runtime::PackageSpecialization::no_library;
   const auto found = std::ranges::find(file.libraries, library->key(), &runtime::PackageLibrary::key);
-  const auto index = static_cast<std::uint32_t>(found - file.libraries.begin());
-  if (found != file.libraries.end()) return index;
-  missing = runtime::PackageLibrary{library->key(), library->units(), library->kept()};
-  if (!missing->bytes.empty()) return index;
-  std::optional<CacheEntry> entry = given_entry(library->key());
-  if (!entry) entry = disk_cache()->load(library->key());
-  if (!entry)
-    refuse(name,
-           "has kernels that are in no cache folder any more, from which they are taken: WEFT_CACHE_DIR says "
-           "where it is");
-  missing->bytes = std::move(entry->payload);
-  return index;
+  if (found == file.libraries.end())
+    missing = runtime::PackageLibrary{library->key(), library->units(), std::string(library->bytes())};
+  return static_cast<std::uint32_t>(found - file.libraries.begin());
 }
 
 runtime::PackageSpecialization record(EntryName name, const Function& function, const Specialization& made,
@@ -344,7 +333,7 @@ void add_call(PackageDraft& to, EntryName name, const FunctionHandle& handle, co
     for (const runtime::PackageSpecialization& each : entry->specializations)
       if (each.isa == all.isa && guards_text(each) == guards_text(all)) return;
   std::optional<runtime::PackageLibrary> library;
-  all.library = library_of(name, file, all.plan, library);
+  all.library = library_of(file, all.plan, library);
   // From here on nothing is refused: who goes on after a refusal has a draft without a part of what was refused.
   if (library) file.libraries.push_back(*std::move(library));
   for (const HeldInput& each : held)
@@ -362,6 +351,8 @@ void add_call(PackageDraft& to, EntryName name, const FunctionHandle& handle, co
 PackageWriter::PackageWriter() : draft_(std::make_shared<detail::PackageDraft>()) {}
 
 void PackageWriter::write(const std::string& path, Loc loc) const {
+  if (draft_->file.entries.empty())
+    fail("package", loc, path, " would have no function: PackageWriter::add takes them");
   runtime::PackageFile all = draft_->file;
   // A safetensors file has no holes: what takes whole lines of the cache comes first, and then the larger elements.
   std::vector<io::HostElements> elements;

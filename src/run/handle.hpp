@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/lazy.hpp"
+#include "base/short_lock.hpp"
 #include "run/barrier.hpp"
 
 namespace weft::run {
@@ -23,7 +24,7 @@ class Handles {
   template <class State>
   Handle* open(std::shared_ptr<State> state) {
     Handle* const handle = take();
-    const std::lock_guard lock(handle->mutex);
+    const ShortLock lock(handle->mutex);
     handle->state = std::move(state);
     return handle;
   }
@@ -31,17 +32,17 @@ class Handles {
     if (!handle) return;
     decltype(handle->state) state;  // goes when no lock is held
     {
-      const std::lock_guard lock(handle->mutex);
+      const ShortLock lock(handle->mutex);
       state = std::exchange(handle->state, nullptr);
     }
     if (!state) refuse_closed(function);
-    const std::lock_guard lock(mutex_);
+    const ShortLock lock(mutex_);
     closed_.push_back(handle);
   }
   // The state stays while the caller has it, whoever closes the handle.
   static auto state_of(const char* function, const Handle* handle) {
     require(function, "the handle", handle);
-    const std::lock_guard lock(handle->mutex);
+    const ShortLock lock(handle->mutex);
     auto state = handle->state;
     if (!state) refuse_closed(function);
     return state;
@@ -53,7 +54,7 @@ class Handles {
     refuse(WEFT_BAD_CALL, "[", function, "] the handle was closed");
   }
   Handle* take() {
-    const std::lock_guard lock(mutex_);
+    const ShortLock lock(mutex_);
     if (closed_.size() <= most_closed) return &all_.emplace_back();
     Handle* const handle = closed_.front();
     closed_.pop_front();

@@ -1,14 +1,15 @@
 // Opening and describing: handles of packages and of their functions.
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 
 #include "base/dlpack.hpp"
 #include "run/state.hpp"
+#include "runtime/directory.hpp"
 #include "runtime/steps.hpp"
 
 namespace weft::run {
@@ -44,15 +45,15 @@ std::shared_ptr<const PackageBytes> bytes_of(const char* function, const char* p
   const auto refuse_file = [&](const auto&... why) {
     refuse(WEFT_BAD_PACKAGE, "[", function, "] ", path, " ", why...);
   };
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path, "rbe"), std::fclose);
+  const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe would be waited for
   const auto refuse_errno = [&] { refuse_file("can't be read: ", std::strerror(errno)); };
   if (!file) refuse_errno();
   struct stat found {};
-  if (fstat(fileno(file.get()), &found) != 0) refuse_errno();
+  if (fstat(file.get(), &found) != 0) refuse_errno();
   if (!S_ISREG(found.st_mode)) refuse_file("is no file");
   const auto size = static_cast<std::size_t>(found.st_size);
   if (size == 0) return std::make_shared<PackageBytes>(std::string());
-  void* const data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fileno(file.get()), 0);
+  void* const data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (data == MAP_FAILED) refuse_errno();
   return std::make_shared<PackageBytes>(std::string_view(static_cast<const char*>(data), size));
 }
@@ -62,7 +63,9 @@ std::shared_ptr<const runtime::Preparable> read_linked_step(const std::string& n
     const auto& step = *reinterpret_cast<const runtime::NamedStep*>(*each);  // weft_run.h names it so
     if (name == step.name) return step.read(from, read_linked_step);
   }
-  return nullptr;
+  if (name.starts_with(runtime::device_step_prefix)) return nullptr;
+  throw runtime::PackageRefusal{concat_text("has a step, ", name, ", that this program leaves out: weft_linked_steps ",
+                                            "lists those that it has")};
 }
 
 weft_package* open(const char* function, std::string name, const char* path, std::shared_ptr<const PackageBytes> bytes,

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/fork.hpp"
 #include "base/storage.hpp"
 #include "run/handle.hpp"
 #include "runtime/package_file.hpp"
@@ -58,7 +59,7 @@ struct PackageState {
   std::vector<const char*> names;
   bool is_loaded = true;  // false: to look at
   TensorInfos weight_infos;
-  mutable std::mutex updating;
+  mutable RecursiveMutex updating;
   mutable std::atomic<std::shared_ptr<const Weights>> weights;  // a call takes it once
 };
 

@@ -1,6 +1,7 @@
 #include "runtime/cache_file.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -224,9 +225,13 @@ std::size_t save_cache(const std::string& path, Loc loc) {
 }
 
 std::size_t load_cache(const std::string& path, Loc loc) {
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  const std::optional<std::string> bytes = file ? read_all(file.get(), largest_file) : std::nullopt;
-  if (!bytes) fail("load_cache", loc, path, " can't be read: ", strerror(errno));
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe would be waited for
+  struct stat status {};
+  if (!file || fstat(file.get(), &status) != 0) fail("load_cache", loc, path, " can't be read: ", strerror(errno));
+  if (!S_ISREG(status.st_mode)) fail("load_cache", loc, path, " is no regular file");
+  errno = 0;
+  const std::optional<std::string> bytes = read_all(file.get(), largest_file);
+  if (!bytes) fail("load_cache", loc, path, " can't be read: ", errno ? strerror(errno) : "it is too large");
   return load_entries(path, *bytes, loc);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/lazy.hpp"
+#include "base/short_lock.hpp"
 #include "base/storage.hpp"
 #include "runtime/host/steps.hpp"
 #include "runtime/sequence.hpp"
@@ -35,14 +36,36 @@ struct PackedOperand {
 };
 
 // Those of all plans.
-struct SharedOperands {
+class SharedOperands {
+ public:
+  std::shared_ptr<const PackedOperand> find(const void* key, const Digest& how) {
+    const ShortLock lock(mutex_);
+    return find_locked(key, how);
+  }
+  // What is shared from now on: `made`, or what another thread has added meanwhile.
+  std::shared_ptr<const PackedOperand> add(const void* key, const Digest& how,
+                                           const std::shared_ptr<const PackedOperand>& made) {
+    const ShortLock lock(mutex_);
+    std::erase_if(all_, [](const auto& each) { return each.operand.expired(); });
+    if (auto found = find_locked(key, how)) return found;
+    all_.push_back({key, how, made});
+    return made;
+  }
+
+ private:
   struct Entry {
     const void* key;  // of the value
     Digest how;
     std::weak_ptr<const PackedOperand> operand;
   };
-  std::atomic<bool> taken = false;
-  std::vector<Entry> all;
+  std::shared_ptr<const PackedOperand> find_locked(const void* key, const Digest& how) const {
+    for (const Entry& each : all_)
+      if (each.key == key && each.how == how)
+        if (auto found = each.operand.lock()) return found;
+    return nullptr;
+  }
+  std::mutex mutex_;
+  std::vector<Entry> all_;
 };
 SharedOperands& shared_operands() {
   static constinit Lazy<SharedOperands> all;
@@ -125,23 +148,31 @@ void Constants::find_operands(const Plan& plan) {
 const Constants::Kept* Constants::find_other(std::shared_ptr<const Kept>& own, const ConstantKeys& constants,
                                              const StepCall& call, bool& is_new) {
   const auto equal = [&](const std::vector<const void*>& keys) { return std::ranges::equal(keys, constants.keys); };
+  const auto give_up = [&] {  // calls go on without
+    gives_up_ = true;
+    now_.reset();
+    is_new = true;
+  };
   own.reset();
   const Claim claim(taken_);
   if (!claim || gives_up_) return nullptr;
   if (now_ && equal(now_->keys)) {
     seen_.clear();  // who has two sets of values in turn keeps one of them
     own = now_;
-  } else if (equal(seen_)) {
-    try {
+    return own.get();
+  }
+  try {
+    if (equal(seen_)) {
       now_ = make(constants, call);
-    } catch (const OutOfMemory&) {
-      gives_up_ = true;
-      now_.reset();
+      own = now_;
+      is_new = true;
+    } else {
+      seen_.assign(constants.keys.begin(), constants.keys.end());
     }
-    own = now_;
-    is_new = true;
-  } else {
-    seen_.assign(constants.keys.begin(), constants.keys.end());
+  } catch (const OutOfMemory&) {
+    give_up();
+  } catch (const std::bad_alloc&) {
+    give_up();
   }
   return own.get();
 }
@@ -172,23 +203,16 @@ std::shared_ptr<const Constants::Kept> Constants::make(const ConstantKeys& const
   for (std::size_t s = 0; s < sequence_.steps(); ++s)
     if (done_once_[s]) sequence_.step(s).run({pointers.data() + sequence_.begin_of(s), call.numbers, {}, nullptr});
   kept->packed.resize(sequence_.pointers());
-  SharedOperands& shared = shared_operands();
-  const Claim claim(shared.taken);
-  if (claim) std::erase_if(shared.all, [](const auto& each) { return each.operand.expired(); });
   for (const Operand& operand : operands_) {
-    const bool shares = claim && operand.constant != none;
+    const bool shares = operand.constant != none;
     const void* const key = shares ? constants.keys[operand.constant] : nullptr;
-    std::shared_ptr<const PackedOperand> found;
-    for (std::size_t i = 0; shares && !found && i < shared.all.size(); ++i)
-      if (shared.all[i].key == key && shared.all[i].how == operand.how) found = shared.all[i].operand.lock();
+    std::shared_ptr<const PackedOperand> found = shares ? shared_operands().find(key, operand.how) : nullptr;
     if (!found) {
-      const std::shared_ptr<PackedOperand> made(
-          new PackedOperand{operand.constant == none ? nullptr : kept->memory[operand.constant],
-                            {allocate(Device::cpu(), operand.bytes), release}});
+      const std::shared_ptr<PackedOperand> made(new PackedOperand{shares ? kept->memory[operand.constant] : nullptr,
+                                                                  {allocate(Device::cpu(), operand.bytes), release}});
       const StepCall own{pointers.data() + operand.table, call.numbers, {}, nullptr};
       operand.step->pack(operand.buffer, own, static_cast<std::byte*>(made->memory->data));
-      if (shares) shared.all.push_back({key, operand.how, made});
-      found = made;
+      found = shares ? shared_operands().add(key, operand.how, made) : made;
     }
     kept->packed[operand.table + operand.buffer] = found->data();
     kept->memory.push_back(std::move(found));

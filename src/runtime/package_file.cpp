@@ -414,6 +414,10 @@ PackageFile parse_package(std::string_view bytes, const StepReader& read_step) {
     refuse("has a step, ", step.name, ", whose library is not on this machine");
   } catch (const PackageRefusal&) {
     throw;
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception& error) {
     refuse("can't be used: ", error.what());
   }
@@ -461,6 +465,10 @@ void prepare(PackageFile& package, bool packs, const PackageDevice* device) {
   } catch (const Malformed&) {
     refuse("is damaged");
   } catch (const PackageRefusal&) {
+    throw;
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
     refuse("can't be used: ", error.what());

@@ -170,7 +170,8 @@ struct PackageRefusal {
 };
 // Reads all of it and holds it against itself: nothing is loaded, no plan is ready to run, and it may be for another
 // machine. Steps of a device that read_step does not know are passed over, and can't be made ready. The weights are
-// looked at in `bytes`, as long as somebody uses them, and not held against their digests. Throws PackageRefusal.
+// looked at in `bytes`, as long as somebody uses them, and not held against their digests. Throws PackageRefusal; where
+// memory ends, OutOfMemory or std::bad_alloc.
 PackageFile parse_package(std::string_view bytes, const StepReader& read_step);
 // Of specializations with the same guards that is kept whose instruction set is the largest that this machine has, or
 // whose code is the best for the device; their plans are given their kernels and prepared. Throws PackageRefusal, also

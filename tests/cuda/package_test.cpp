@@ -3,6 +3,7 @@
 
 #include "package/support.hpp"
 #include "tests/cuda/support.hpp"
+#include "weft/cuda.hpp"
 
 using namespace weft;
 using namespace package_test;
@@ -172,6 +173,27 @@ TEST_CASE("cuda: a package made from arguments on the host runs on the device, w
   CHECK(amax(abs(found - wanted)).item() < 1e-5);
   const std::string text = message_of([&] { f(x); });
   CHECK_MESSAGE(text.find("device is cpu, the package holds cuda:0") != std::string::npos, text);
+}
+
+TEST_CASE("cuda: a weight that two functions read lies on the device once, also after it was replaced") {
+  const Folder folder;
+  constexpr std::int64_t n = 1024, bytes = 4 * n * n;
+  const nn::Linear wide(n, n);
+  const Tensor x = sample({5, n}, 1), other = sample({n, n}, 2);
+  PackageWriter writer;
+  const EntryOptions how{.weights = true, .devices = {"compute_80"}};
+  writer.add({"once", how}, compile([](const nn::Linear& m, const Tensor& x) { return m(x); }, bind(wide)), x);
+  writer.add({"twice", how}, compile([](const nn::Linear& m, const Tensor& x) { return m(m(x)); }, bind(wide)), x);
+  writer.write(folder.file("f.weft"));
+  const std::int64_t before = cuda::memory_stats().in_use;
+  Package loaded = load_package(folder.file("f.weft"));
+  CHECK(cuda::memory_stats().in_use - before < 2 * bytes);
+  loaded.update_constants("weight", other);
+  CHECK(cuda::memory_stats().in_use - before < 2 * bytes);
+  const Tensor found = to(loaded.function<Tensor(const Tensor&)>("once")(there(x)), Device::cpu());
+  nn::Linear changed = wide;
+  changed.weight = Param(other);
+  CHECK(amax(abs(found - changed(x))).item() < 1e-3);
 }
 
 TEST_CASE("cuda: a check of a packaged function says what failed") {

@@ -119,6 +119,17 @@ TEST_CASE("a plan that was found on disk is packaged as one that was made" * nee
   CHECK(bits_of(found(rows)) == bits_of(looped(rows)));
 }
 
+TEST_CASE("kernels that no cache holds are packaged" * needs(a_compiler)) {
+  const Folder folder;
+  const bool cache = std::exchange(options().cache, false);
+  const auto f = compile([](const Tensor& x) { return tanh(x * 7) + 0.625; });  // which no other test compiles
+  const Tensor x = normal({5, 6});
+  package(folder.file("f.weft"), "f", f, x);
+  const Tensor there = load_package(folder.file("f.weft")).function<Tensor(const Tensor&)>("f")(x);
+  CHECK(bits_of(there) == bits_of(f(x)));
+  options().cache = cache;
+}
+
 TEST_CASE("a package of a function with a symbolic size serves all of its sizes" * needs(a_compiler)) {
   const Folder folder;
   Mlp model;

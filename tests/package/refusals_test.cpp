@@ -202,6 +202,15 @@ TEST_CASE("what is refused leaves no part of itself in the writer" * needs(a_com
   CHECK(bits_of(loaded.function<Tensor(const Tensor&)>("forward")(x)) == bits_of(forward(x)));
 }
 
+TEST_CASE("a package without functions is not written") {
+  const Folder folder;
+  CHECK(
+      message_of([&] {
+        PackageWriter().write(folder.file("f.weft"));
+      }).starts_with("[package] " + folder.file("f.weft") + " would have no function: PackageWriter::add takes them"));
+  CHECK_FALSE(std::filesystem::exists(folder.file("f.weft")));
+}
+
 TEST_CASE("a path that can't be written leaves the file that is there") {
   const Folder folder;
   const std::string folder_itself = folder.path;

@@ -1,5 +1,6 @@
 // Calls through weft_run.h: what a function changes, kinds of arguments, memory of every layout, and what is refused.
 #include <doctest/doctest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -344,4 +345,100 @@ TEST_CASE("weights that lie in the package are no arguments in C" * needs(a_comp
   const Tensor expected = layer(reshape(from_list<float>({1, 2, 3, 4}), {2, 2}));
   const auto data = expected.data<float>();
   CHECK(results.floats(0) == Floats(data.begin(), data.end()));
+}
+
+TEST_CASE("where memory ends while a package is read, that is what is said" * needs(a_compiler)) {
+  const nn::Linear layer(2, 3);
+  PackageWriter writer;
+  writer.add({"f", {.weights = true}},
+             compile([](const nn::Linear& layer, const Tensor& x) { return layer(x); }, bind(layer)), ones({2, 2}));
+  const std::string path = std::filesystem::temp_directory_path() / ("weft-run-" + std::to_string(getpid()) + ".weft");
+  writer.write(path);
+  // One allocation fails, a later one each time, until there are no more.
+  const auto each = [](const auto& open) {
+    int failed = 0;
+    for (long most = 0;; ++most) {
+      until_failure = most;
+      const bool whole = open();
+      const bool reached = std::exchange(until_failure, -1) < 0;
+      failed += !whole;
+      if (!reached) return failed;
+    }
+  };
+  int others = 0;
+  CHECK(each([&] {
+          weft_package* package = nullptr;
+          const weft_status status = weft_package_open(path.c_str(), &package);
+          others += status != WEFT_OK && status != WEFT_NO_MEMORY;
+          CHECK(weft_package_close(package) == WEFT_OK);
+          return status == WEFT_OK;
+        }) > 50);
+  CHECK(each([&] {
+          try {
+            load_package(path);
+            return true;
+          } catch (const OutOfMemory&) {
+          } catch (const std::exception&) {
+            ++others;
+          }
+          return false;
+        }) > 50);
+  CHECK(others == 0);
+  std::filesystem::remove(path);
+}
+
+namespace {
+
+// In the child of a fork, locks that other threads held in GCC's AddressSanitizer are not free.
+std::string memory_in_children() {
+#ifdef __SANITIZE_ADDRESS__
+  return "the allocator of AddressSanitizer may hang in a child of a process with threads";
+#else
+  return "";
+#endif
+}
+
+}  // namespace
+
+TEST_CASE("a child that is forked while other threads open, update and close packages does the same" *
+          needs(a_compiler) * needs(memory_in_children)) {
+  const nn::Linear layer(2, 3);
+  PackageWriter writer;
+  writer.add({"f", {.weights = true}},
+             compile([](const nn::Linear& layer, const Tensor& x) { return layer(x); }, bind(layer)), ones({2, 2}));
+  const std::string path = std::filesystem::temp_directory_path() / ("weft-run-" + std::to_string(getpid()) + ".weft");
+  writer.write(path);
+  weft_package* shared = nullptr;
+  REQUIRE(weft_package_open(path.c_str(), &shared) == WEFT_OK);
+  Given<float> bias{{1, 2, 3}, {3}};
+  const weft_tensor value = bias.tensor();
+  const auto use = [&] {
+    const char* const name = "bias";
+    const weft_tensor* const values = &value;
+    weft_package* own = nullptr;
+    return weft_package_inspect(path.c_str(), &own) == WEFT_OK && weft_package_close(own) == WEFT_OK &&
+           weft_package_update_constants(shared, &name, &values, 1) == WEFT_OK;
+  };
+  std::atomic<bool> done = false;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i)
+    threads.emplace_back([&] {
+      while (!done) use();
+    });
+  int wrong = 0;
+  for (int i = 0; i < 50; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(30);
+      _exit(use() ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    wrong += status != 0;
+  }
+  done = true;
+  for (std::thread& each : threads) each.join();
+  CHECK(wrong == 0);
+  CHECK(weft_package_close(shared) == WEFT_OK);
+  std::filesystem::remove(path);
 }

@@ -1,8 +1,10 @@
 // writer FOLDER: writes a package of an MLP and of its training step, and what its calls take and give: the four
 // parameters, x, what the MLP gives for x, labels, the losses of three steps, and the parameters after those. The same
-// in the files that weft_run reads and writes.
+// in the files that weft_run reads and writes, and a step with an optimizer.
+#include <algorithm>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <optional>
 
 #include "weft/grad.hpp"
@@ -65,6 +67,19 @@ int main(int, char** arguments) try {
   package(folder + "/held.weft", {"forward", {.weights = true}},
           compile([](const Mlp& model, const Tensor& x) { return softmax(model(x), -1); }, bind(model)), x);
 
+  Mlp trained;
+  optim::AdamW adam(trained, {.lr = 1e-2});
+  const auto adam_step = compile([](Mlp& model, optim::AdamW& adam, const Tensor& x, const Tensor& labels) {
+    const auto [loss, gradients] = value_and_grad([&](const Mlp& m) { return nn::cross_entropy(m(x), labels); }, model);
+    adam.update(model, gradients);
+    return loss;
+  });
+  package(folder + "/adam.weft", "step", adam_step, trained, adam, x, labels);
+  io::save(folder + "/adam.safetensors", {{"model", trained}, {"adam", adam}});
+  Tensor adam_loss;
+  for (int i = 0; i < 3; ++i) adam_loss = adam_step(trained, adam, x, labels);
+  io::save_npy(folder + "/adam_loss.npy", adam_loss);
+
   const Tensor two = from_list({1.f, 2.f});
   PackageWriter named;
   named.add("around", compile([](const Around& model, const Tensor& x) { return x * model.weight + model.in.bias; }),
@@ -93,6 +108,7 @@ int main(int, char** arguments) try {
   write<float>(to, forward(model, any_rows));
   write<std::int64_t>(to, labels);
   io::save(folder + "/model.safetensors", {{"model", model}});
+  io::save(folder + "/gap.safetensors", {{"in.weight", model.in.weight}, {"out", model.out}});
   io::save_npy(folder + "/x.npy", x);
   io::save_npy(folder + "/labels.npy", labels);
   io::save_npy(folder + "/y.npy", forward(model, any_rows));
@@ -104,6 +120,14 @@ int main(int, char** arguments) try {
   columns.seekp(static_cast<std::streamoff>(header.find("False")));
   columns << "True ";
   columns.close();
+  // And the bytes of each element the other way round.
+  std::ofstream big_endian(folder + "/x_big_endian.npy", std::ios::binary);
+  std::ifstream little_endian(folder + "/x.npy", std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(little_endian), {}};
+  bytes[bytes.find('<')] = '>';
+  for (std::size_t at = 128; at < bytes.size(); at += sizeof(float))
+    std::reverse(&bytes[at], &bytes[at] + sizeof(float));
+  big_endian << bytes;
   for (int i = 0; i < 3; ++i) write<float>(to, step(model, x, labels));
   write(to, model);
   io::save_npy(folder + "/y_after.npy", forward(model, any_rows));

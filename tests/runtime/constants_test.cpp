@@ -155,6 +155,65 @@ TEST_CASE("plans that pack the same value alike share it, and the last one lets 
 
 namespace {
 
+// A product that packs when another thread packs too.
+std::atomic<int> packing = 0;
+class MeetingProduct final : public PackingStep {
+ public:
+  MeetingProduct(const Contraction& what, NumberTable& numbers) : product_(what, numbers) {}
+  bool fits(std::span<const Int> numbers, std::span<const Room> rooms) const override {
+    return product_.fits(numbers, rooms);
+  }
+  bool has_workspace() const override { return true; }
+  std::size_t workspace(std::span<const Int> numbers) const override { return product_.workspace(numbers); }
+  void run(const StepCall& call) const override { product_.run(call); }
+  std::size_t packed_bytes(std::size_t buffer) const override { return product_.packed_bytes(buffer); }
+  Digest packed_as(std::size_t buffer) const override { return product_.packed_as(buffer); }
+  void pack(std::size_t buffer, const StepCall& call, std::byte* to) const override {
+    ++packing;
+    for (int waited = 0; packing < 2 && waited < 5000; ++waited)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    product_.pack(buffer, call, to);
+  }
+  void run_packed(const StepCall& call, const std::byte* const* packed) const override {
+    product_.run_packed(call, packed);
+  }
+
+ private:
+  HostProduct product_;
+};
+struct MeetingStep final : Preparable {
+  explicit MeetingStep(Contraction given) : what(std::move(given)) {}
+  std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override {
+    return std::make_unique<MeetingProduct>(what, preparation.numbers);
+  }
+  Contraction what;
+};
+Plan meeting_plan() {
+  Plan plan = product_plan();
+  plan.launches[0].step = std::make_shared<MeetingStep>(dynamic_cast<const ProductStep&>(*plan.launches[0].step).what);
+  prepare(plan);
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("plans that pack the same value at once share what one of them has made") {
+  const Plan one = meeting_plan(), other = meeting_plan();
+  Weight weight(1);
+  const std::vector<float> wanted = expected(weight);
+  for (const Plan* plan : {&one, &other}) call(*plan, weight);
+  std::vector<float> given[2];
+  std::thread beside([&] { given[0] = call(one, weight); });
+  given[1] = call(other, weight);
+  beside.join();
+  CHECK(packing == 2);
+  CHECK(given[0] == wanted);
+  CHECK(given[1] == wanted);
+  CHECK(weight.holders() == 3);  // both plans, and what was packed, which is one
+}
+
+namespace {
+
 std::atomic<int> doubled = 0;
 // y[i] = 2 x[i]; parameters: how many.
 void twice(void* const* buffers, const Int* parameters, Int, Int) {

@@ -1,5 +1,6 @@
 // Kernels as one file: made where there is a compiler, used where there is none.
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -77,6 +78,12 @@ TEST_CASE("a file that does not fit is refused, with what differs" * needs(a_com
   const std::string bytes = read(file);
   const auto refused = [&] { return message_of([&] { load_cache(other); }); };
   CHECK(contains(refused(), "[load_cache] " + other.string() + " can't be read: No such file"));
+  std::filesystem::create_directory(other);
+  CHECK(contains(refused(), "is no regular file"));
+  std::filesystem::remove(other);
+  REQUIRE(mkfifo(other.c_str(), 0600) == 0);
+  CHECK(contains(refused(), "is no regular file"));
+  std::filesystem::remove(other);
   write(other, "hello", false);
   CHECK(contains(refused(), "is no file of save_cache"));
   for (const std::size_t at : {std::size_t{12}, bytes.size() / 2, bytes.size() - 3}) {

@@ -104,7 +104,7 @@ Array read_npy(const std::string& path) {
   descr = descr.substr(1, descr.size() - 2);
   const auto* const type =
       std::ranges::find_if(types, [&](const Type& each) { return *each.numpy && descr.substr(1) == each.numpy; });
-  if (descr[0] == '>' || type == std::end(types))
+  if (type == std::end(types))
     throw Failure{path + " has elements of '" + std::string(descr) + "', which a package does not take"};
   Array array;
   array.dtype = type->dtype;
@@ -125,6 +125,9 @@ Array read_npy(const std::string& path) {
     throw Failure{path + " has " + std::to_string(all.size() - start - length) +
                   " bytes of elements, its header says " + std::to_string(wanted)};
   array.bytes.assign(bytes.begin() + static_cast<std::ptrdiff_t>(start + length), bytes.end());
+  const std::ptrdiff_t element = type->dtype.bits / 8;
+  for (auto at = array.bytes.begin(); descr[0] == '>' && at != array.bytes.end(); at += element)
+    std::reverse(at, at + element);
   return array;
 }
 

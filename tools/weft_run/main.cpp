@@ -8,9 +8,11 @@
 #include <exception>
 #include <functional>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <random>
+#include <set>
 #include <string_view>
 
 #include "array_file.hpp"
@@ -24,7 +26,8 @@ constexpr char usage[] = R"(usage: weft_run COMMAND FILE ...
   check FILE                whether it runs on this machine; otherwise why not
   run FILE FUNCTION         calls a function
       --input X             a tensor (X.npy), or tensors by the names of arguments (X.safetensors); may be repeated
-      --output Y            a result (Y.npy), or all of them and what was changed (Y.safetensors); may be repeated
+      --output Y            a result (Y.npy), or all of them and the arguments that were changed (Y.safetensors); may be
+                            repeated
       --kind N              which kind of arguments, where the tensors do not say it
   benchmark FILE FUNCTION   times calls with random numbers
       --size N              of sizes that vary; otherwise the least that the package holds
@@ -142,6 +145,15 @@ class Function {
   weft_function* function_ = nullptr;
 };
 
+std::string count_of(std::size_t count, const char* what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+// `argument 0 (in.weight)` is a tensor of `argument 0`.
+std::string_view argument_of(const weft_tensor_info& info) {
+  const std::string_view name = info.name;
+  return name.substr(0, name.find(" ("));
+}
 // `argument 0 (in.weight)` is `in.weight` of a model's file.
 std::string short_name(const char* name) {
   const std::string_view whole = name;
@@ -187,7 +199,8 @@ std::vector<Array*> named_arrays(InputFile& file, const std::vector<weft_tensor_
   return found;
 }
 
-// The arguments of a kind from files, by names and by their order.
+// The arguments of a kind from files, by names and by their order. An argument of which a file has a tensor by its name
+// has all of its tensors so.
 std::vector<Array*> arguments_of_kind(const Function& function, const std::vector<weft_tensor_info>& wanted,
                                       std::vector<InputFile>& files) {
   std::vector<Array*> given(wanted.size());
@@ -207,11 +220,17 @@ std::vector<Array*> arguments_of_kind(const Function& function, const std::vecto
     if (std::ranges::all_of(found, [](const Array* each) { return !each; }))
       throw Failure{file.path + " has no tensor with the name of an argument of " + function.called};
   }
+  std::map<std::string_view, const std::string*> named;  // by argument: the file
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (given[i]) named.try_emplace(argument_of(wanted[i]), from[i]);
   auto next = in_order.begin();
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     if (given[i]) continue;
+    if (const auto file = named.find(argument_of(wanted[i])); file != named.end())
+      throw Failure{*file->second + " has other tensors of " + std::string(file->first) + " of " + function.called +
+                    ", and none for " + wanted[i].name};
     if (next == in_order.end())
-      throw Failure{function.called + " takes " + std::to_string(wanted.size()) + " tensors: there is none for " +
+      throw Failure{function.called + " takes " + count_of(wanted.size(), "tensor") + ": there is none for " +
                     wanted[i].name};
     given[i] = &(*next)->arrays[0], from[i] = &(*next)->path;
     ++next;
@@ -259,7 +278,8 @@ Arguments arguments_of(const Function& function, std::size_t asked, std::vector<
   throw first ? *first : Failure{function.called + " has no kind of arguments"};
 }
 
-void print(const char* name, const weft_tensor& tensor) {
+// Returns the number of elements.
+std::int64_t print_type(const char* name, const weft_tensor& tensor) {
   std::string text = std::string(name) + ": " + name_of(tensor.dtype) + "[";
   std::int64_t count = 1;
   for (int axis = 0; axis < tensor.ndim; ++axis) {
@@ -267,6 +287,10 @@ void print(const char* name, const weft_tensor& tensor) {
     count *= tensor.shape[axis];
   }
   std::printf("%s]\n", text.c_str());
+  return count;
+}
+void print(const char* name, const weft_tensor& tensor) {
+  const std::int64_t count = print_type(name, tensor);
   if (tensor.dtype.bits == 16 && tensor.dtype.code != 0 && tensor.dtype.code != 1) return;  // no such C++ type
   constexpr std::int64_t most = 16;
   const auto* at = static_cast<const unsigned char*>(tensor.data) + tensor.byte_offset;
@@ -291,6 +315,25 @@ void print(const char* name, const weft_tensor& tensor) {
   std::printf("%s\n", count > most ? " ..." : "");
 }
 
+// Says which tensors of files are no argument's. Results that an earlier call has written beside its state are not
+// meant to be.
+void report_unused(std::vector<InputFile>& files, const std::vector<Array*>& arguments,
+                   const std::vector<weft_tensor_info>& results, const std::string& called) {
+  constexpr std::size_t most = 5;
+  for (InputFile& file : files) {
+    std::string names;
+    std::size_t count = 0;
+    for (Array& each : file.arrays) {
+      const bool is_result = std::ranges::any_of(results, [&](const auto& info) { return each.name == info.name; });
+      if (is_result || std::ranges::find(arguments, &each) != arguments.end()) continue;
+      if (++count <= most) names += (count == 1 ? "" : ", ") + each.name;
+    }
+    if (count > 0)
+      std::fprintf(stderr, "weft_run: %s has %s that %s does not take: %s%s\n", file.path.c_str(),
+                   count_of(count, "tensor").c_str(), called.c_str(), names.c_str(), count > most ? ", ..." : "");
+  }
+}
+
 void run(const Options& options) {
   const std::string& path = options.words[1];
   const Opened opened(path);
@@ -302,29 +345,43 @@ void run(const Options& options) {
   const std::vector<std::string> names = file_names(wanted);
   const std::size_t files = static_cast<std::size_t>(std::ranges::count_if(options.outputs, is_npy));
   if (files > infos.size())
-    throw Failure{function.called + " gives " + std::to_string(infos.size()) + " tensors, there are " +
+    throw Failure{function.called + " gives " + count_of(infos.size(), "tensor") + ", there are " +
                   std::to_string(files) + " files for them"};
+  report_unused(inputs, arguments, infos, function.called);
   const Function::Results results(function, options.kind, arguments, infos.size());
   std::vector<weft_tensor> changed;
   std::vector<Named> all;
   for (std::size_t i = 0; i < infos.size(); ++i) all.push_back({infos[i].name, &results.tensors[i]->dl_tensor});
   for (Array* const each : arguments) changed.push_back(each->tensor());
-  for (std::size_t i = 0; i < wanted.size(); ++i)
+  // Of an argument that is changed a file has all tensors: the next call takes it from there.
+  std::set<std::string_view> written;
+  for (const weft_tensor_info& each : wanted)
+    if (each.is_written) written.insert(argument_of(each));
+  std::vector<Named> kept = all;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
     if (wanted[i].is_written) all.push_back({names[i], &changed[i]});
+    if (written.contains(argument_of(wanted[i]))) kept.push_back({names[i], &changed[i]});
+  }
   std::size_t next = 0;
   for (const std::string& output : options.outputs)
-    is_npy(output) ? write_npy(output, *all[next++].tensor) : write_safetensors(output, all);
+    is_npy(output) ? write_npy(output, *all[next++].tensor) : write_safetensors(output, kept);
   if (options.outputs.empty())
     for (const auto& [name, tensor] : all) print(name.c_str(), *tensor);
 }
 
-// Floats are in [0.5, 1) or that negative; integers are 0, which is an index of everything.
+// Floats are in [0.5, 1) or that negative; integers are 0, which is an index of everything. `size`: of those that vary;
+// negative: the least.
 Array random_array(const weft_tensor_info& info, std::int64_t size, std::mt19937_64& bits) {
   Array array;
   array.dtype = info.dtype;
   for (int axis = 0; axis < info.rank; ++axis) {
     const bool varies = info.sizes[axis] == WEFT_VARIES;
-    array.sizes.push_back(varies ? std::clamp(size, info.least[axis], info.most[axis]) : info.sizes[axis]);
+    const std::int64_t least = info.least[axis], most = info.most[axis];
+    if (varies && size >= 0 && (size < least || size > most))
+      throw Failure{"--size " + std::to_string(size) + ": the package holds sizes of at " +
+                    (size < least ? "least " + std::to_string(least) : "most " + std::to_string(most)) +
+                    " of dimension " + std::to_string(axis) + " of " + info.name};
+    array.sizes.push_back(!varies ? info.sizes[axis] : size < 0 ? least : size);
   }
   array.bytes.resize(bytes_of(info.dtype, array.sizes, info.name));
   if (info.dtype.code != 2 && info.dtype.code != 4) return array;
@@ -346,7 +403,11 @@ void benchmark(const Options& options) {
   const std::size_t kind = options.kind == WEFT_ANY_KIND ? 0 : options.kind;
   std::mt19937_64 bits(0);
   std::vector<Array> made;
-  for (const weft_tensor_info& info : function.arguments(kind)) made.push_back(random_array(info, options.size, bits));
+  const std::vector<weft_tensor_info> infos = function.arguments(kind);
+  for (const weft_tensor_info& info : infos) made.push_back(random_array(info, options.size, bits));
+  for (std::size_t i = 0; i < infos.size(); ++i)
+    if (std::count(infos[i].sizes, infos[i].sizes + infos[i].rank, WEFT_VARIES) > 0)
+      print_type(infos[i].name, made[i].tensor());
   std::vector<Array*> arguments;
   for (Array& each : made) arguments.push_back(&each);
   const std::size_t count = function.results(kind).size();

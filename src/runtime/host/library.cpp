@@ -78,6 +78,9 @@ std::shared_ptr<Library> Library::load(std::string_view bytes, const Digest& key
   std::string reason;
   if (Descriptor memory = sealed_memory(bytes)) {
     library->handle_ = open_library(unique_path(memory.get()), reason);
+    void* const all =
+        library->handle_ ? mmap(nullptr, bytes.size(), PROT_READ, MAP_PRIVATE, memory.get(), 0) : MAP_FAILED;
+    if (all != MAP_FAILED) library->bytes_ = {static_cast<const char*>(all), bytes.size()};
   }  // the mapping keeps the memory: programs may have few descriptors
   if (!library->handle_) library->handle_ = load_from_file(bytes, reason);
   if (!library->handle_) {
@@ -88,6 +91,7 @@ std::shared_ptr<Library> Library::load(std::string_view bytes, const Digest& key
           concat_text("[compile] kernels can't be loaded: ", reason, "; nor without the system's loader: ", why)
               .c_str());
   }
+  if (library->bytes_.empty()) library->bytes_ = library->copy_ = bytes;
   library->check(units);
   return library;
 }
@@ -96,7 +100,7 @@ std::shared_ptr<Library> Library::keep(std::string_view bytes, const Digest& key
   const std::shared_ptr<Library> library(new Library);
   library->key_ = key;
   library->units_ = units;
-  library->kept_ = bytes;
+  library->bytes_ = library->copy_ = bytes;
   return library;
 }
 
@@ -117,6 +121,7 @@ void Library::check(std::size_t units) const {
 Library::~Library() {
   const auto lock = lock_loader();
   if (handle_) dlclose(handle_);
+  if (copy_.empty() && !bytes_.empty()) munmap(const_cast<char*>(bytes_.data()), bytes_.size());
 }
 
 void* Library::find(const char* symbol) const {
@@ -126,7 +131,7 @@ void* Library::find(const char* symbol) const {
 }
 
 void* Library::require(const char* symbol) const {
-  if (!kept_.empty()) return const_cast<Library*>(this);  // a plan wants an address; nobody runs it
+  if (!is_loaded()) return const_cast<Library*>(this);  // a plan wants an address; nobody runs it
   void* address = find(symbol);
   WEFT_CHECK(address, "kernel ", symbol, " is not in library ", hex(key_));
   return address;

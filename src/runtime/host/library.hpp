@@ -16,7 +16,7 @@ class Library final : public runtime::Functions {
  public:
   // Loads the bytes and checks the kernel ABI's version and each unit's stamp against `key`. Throws CompileError.
   static std::shared_ptr<Library> load(std::string_view bytes, const Digest& key, std::size_t units);
-  // Of another architecture: it is not loaded, its bytes are kept, and its functions can't be called.
+  // Of another architecture: it is not loaded, and its functions can't be called.
   static std::shared_ptr<Library> keep(std::string_view bytes, const Digest& key, std::size_t units);
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
@@ -34,7 +34,7 @@ class Library final : public runtime::Functions {
 
   const Digest& key() const { return key_; }
   std::size_t units() const { return units_; }
-  const std::string& kept() const { return kept_; }  // empty where it is loaded
+  std::string_view bytes() const { return bytes_; }  // what it was loaded from
   // Where its source can be read; empty when it could not be kept.
   const std::string& source_path() const { return source_path_; }
   void set_source_path(std::string path) { source_path_ = std::move(path); }
@@ -46,12 +46,14 @@ class Library final : public runtime::Functions {
   Library() = default;
   void* require(const char* symbol) const;
   void check(std::size_t units) const;
+  bool is_loaded() const { return handle_ || image_; }
 
   void* handle_ = nullptr;             // of the system's loader,
   std::unique_ptr<PlainImage> image_;  // or where that has no path to open
   Digest key_;
   std::size_t units_ = 0;
-  std::string kept_, source_path_, origin_;
+  std::string_view bytes_;  // in copy_, else mapped: all of the memory whose parts the loader has mapped
+  std::string copy_, source_path_, origin_;
 };
 
 }  // namespace weft
