@@ -119,7 +119,7 @@ std::size_t Sequence::place_workspaces(std::span<std::int64_t> numbers) const {
     Gaps gaps;
   };
   const auto bytes_of = [&](std::size_t b) -> std::int64_t {
-    return storage_bytes(buffers_[b].dtype, numbers[elements_[b].begin]);
+    return static_cast<std::int64_t>(storage_bytes(buffers_[b].dtype, numbers[elements_[b].begin]));
   };
   std::int64_t arena = numbers[arena_bytes_.begin];
   std::vector<Memory> memories{{-1, static_cast<int>(steps_.size()), Gaps(arena, workspace_alignment(device_))}};

@@ -1,7 +1,8 @@
 // What several processes do together, as one program that a launcher starts in each:
 //   processes [device] values,gradients,training,gpt,order,sizes,loops   some of these, on the host or on a device each
 //   processes [device] plan_difference
-//   processes difference | absent | death RANK | exit RANK | fork [die] | own_mpi LEVEL | late | device death
+//   processes difference | function_difference | absent | death RANK | exit RANK | fork [die] | own_mpi LEVEL | late |
+//   device death
 // Exits with 0 where every check holds. The last ones are about what goes wrong: they exit with 0 where this process
 // was told so by an Error, and print it. Exits with 2 where there is no such case.
 #include <dlfcn.h>
@@ -287,6 +288,17 @@ int plan_difference() {
   }
   return 1;
 }
+// Rank 1 is at a collective outside of such a function.
+int function_difference() {
+  const auto f = compile([](const Tensor& x) { return distributed::all_reduce(sum(x)); });
+  try {
+    if (distributed::rank() == 1) distributed::all_reduce(ones({4}));
+    f(ones({3}));
+  } catch (const Error& error) {
+    return told(error.what());
+  }
+  return 1;
+}
 int is_late() {
   const std::vector<std::string> own{"an all_reduce of 3 f32"};
   try {
@@ -409,6 +421,7 @@ int main(int argc, char** argv) {
     if (what == "device" && cases == "death") return loses_on_device();
     if (cases == "difference") return difference();
     if (cases == "plan_difference") return plan_difference();
+    if (cases == "function_difference") return function_difference();
     if (cases == "absent") return is_late();
     if (argc > 2 && (cases == "death" || cases == "exit")) return loses(std::atoi(argv[2]), cases == "death");
     if (cases == "fork") return forks(argc > 2 && !std::strcmp(argv[2], "die"));

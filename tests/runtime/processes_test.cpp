@@ -141,6 +141,8 @@ TEST_CASE("processes that come to different collectives are all told both") {
        {Kind::all_reduce, Kind::broadcast, Kind::reduce_to_root, Kind::all_gather, Kind::reduce_scatter})
     add({kind, DType::f32}, 6);
   add({Kind::all_reduce, DType::i32}, 6);
+  acts.push_back({"the first run of a compiled function with collectives",
+                  [](ProcessGroup& group) { group.agree(std::vector<std::string>{"an all_reduce of 6 f32"}); }});
   add({Kind::all_reduce, DType::f32}, 9);
   add({Kind::broadcast, DType::f32, 1, 1}, 6);
   add({Kind::reduce_to_root, DType::f32, 1, 2}, 6);
