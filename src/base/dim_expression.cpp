@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <unordered_map>
 
@@ -298,6 +299,17 @@ std::optional<Dim> bound(Dim dim, bool upper) {
   return total;
 }
 
+// No integers make a sum 0 whose terms have a divisor in common that its constant does not have: 5*s0 is never 1.
+bool is_never_zero(Dim sum) {
+  std::int64_t divisor = 0, constant = 0;
+  for (const DimTerm& term : dims::terms(sum))
+    if (term.factors.empty())
+      constant = term.coefficient;
+    else
+      divisor = std::gcd(divisor, term.coefficient);
+  return divisor > 1 && constant % divisor != 0;
+}
+
 }  // namespace
 
 // ---- Dim ----------------------------------------------------------------------------------------------------------
@@ -375,6 +387,7 @@ bool Dim::decide_equal(Dim a, Dim b) {
   DimEnvironment* environment = DimEnvironment::current();
   WEFT_CHECK(environment, "a symbolic size outside its trace");
   if (Dim difference = environment->rewritten(a - b); difference.is_constant()) return difference.constant() == 0;
+  if (is_never_zero(a - b)) return false;
   bool holds = environment->hint(a) == environment->hint(b);
   environment->record({DimCondition::Kind::equal, a, b, holds});
   return holds;

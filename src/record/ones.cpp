@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/dim_expression.hpp"
+
 namespace weft {
 
 namespace {
@@ -9,7 +11,12 @@ namespace {
 bool is_symbolic(const Shape& shape) {
   return std::any_of(shape.begin(), shape.end(), [](Dim size) { return !size.is_constant(); });
 }
-bool is_of_argument(Dim size) { return size.node() && size.node()->kind == DimKind::symbol; }
+// A size of an argument, or of axes that were merged: a product of some.
+bool is_of_argument(Dim size) {
+  const std::vector<DimTerm> terms = dims::terms(size);
+  return terms.size() == 1 &&
+         std::ranges::all_of(terms[0].factors, [](const DimNode* factor) { return factor->kind == DimKind::symbol; });
+}
 
 // The axes that have a say in the order in which elements are combined, where they are of size 1: those of the result
 // that come after a reduced one, and then reduced ones around them.

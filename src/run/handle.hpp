@@ -14,7 +14,7 @@ namespace weft::run {
 
 template <class State>
 struct Handle {
-  mutable std::mutex mutex;
+  mutable RecursiveMutex mutex;        // free in a forked child; who changes the state does not let the process fork
   std::shared_ptr<const State> state;  // null: closed
 };
 
@@ -24,7 +24,8 @@ class Handles {
   template <class State>
   Handle* open(std::shared_ptr<State> state) {
     Handle* const handle = take();
-    const ShortLock lock(handle->mutex);
+    const NotForking not_forking;
+    const std::lock_guard lock(handle->mutex);
     handle->state = std::move(state);
     return handle;
   }
@@ -32,7 +33,8 @@ class Handles {
     if (!handle) return;
     decltype(handle->state) state;  // goes when no lock is held
     {
-      const ShortLock lock(handle->mutex);
+      const NotForking not_forking;
+      const std::lock_guard lock(handle->mutex);
       state = std::exchange(handle->state, nullptr);
     }
     if (!state) refuse_closed(function);
@@ -42,7 +44,7 @@ class Handles {
   // The state stays while the caller has it, whoever closes the handle.
   static auto state_of(const char* function, const Handle* handle) {
     require(function, "the handle", handle);
-    const ShortLock lock(handle->mutex);
+    const std::lock_guard lock(handle->mutex);
     auto state = handle->state;
     if (!state) refuse_closed(function);
     return state;

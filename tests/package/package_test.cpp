@@ -5,6 +5,7 @@
 #include "examples/models/gpt2.hpp"
 #include "package/there.hpp"
 #include "tests/needs_compiler.hpp"
+#include "weft/precompile.hpp"
 
 using namespace package_test;
 using weft::test::a_compiler;
@@ -147,6 +148,30 @@ TEST_CASE("a package of a function with a symbolic size serves all of its sizes"
         })
             .starts_with(
                 "[forward of f.weft] argument 1: size of dimension 0 is 10, the package holds sizes of at most 9"));
+}
+
+TEST_CASE("ranges that begin at 1 serve sizes of 1, also of axes that are merged" * needs(a_compiler)) {
+  const Folder folder;
+  const nn::Linear layer(8, 3);
+  const auto rows = [](const Tensor& x) { return reshape(x, {-1, 8}) * 2; };
+  const Tensor spec = tensor_spec({{1, 64}, {1, 128}, 8});
+  PackageWriter writer;
+  const auto linear = compile([](const nn::Linear& layer, const Tensor& x) { return layer(x); });
+  const auto merged = compile(rows);
+  const auto five = compile([](const Tensor& x) { return reshape(x, {-1}) * 2; });
+  writer.add("linear", linear, layer, spec);
+  writer.add("rows", merged, spec);
+  writer.add("five", five, tensor_spec({{1, 64}, 5}));
+  writer.write(folder.file("f.weft"));
+  const Package loaded = load_package(folder.file("f.weft"));
+  CHECK(loaded.describe().find("!= 1") == std::string::npos);
+  const auto f = loaded.function<Tensor(const nn::Linear&, const Tensor&)>("linear");
+  const auto g = loaded.function<Tensor(const Tensor&)>("rows");
+  for (const auto& [a, b] : {std::pair(1, 1), std::pair(1, 2), std::pair(5, 1), std::pair(3, 4)}) {
+    const Tensor x = normal({a, b, 8});
+    CHECK(bits_of(f(layer, x)) == bits_of(layer(x)));
+    CHECK(bits_of(g(x)) == bits_of(rows(x)));
+  }
 }
 
 TEST_CASE("one file holds several functions, and a function for several kinds of arguments" * needs(a_compiler)) {
