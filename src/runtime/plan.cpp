@@ -19,7 +19,7 @@
 #include "base/named_sizes.hpp"
 #include "base/options.hpp"
 #include "runtime/parallel.hpp"
-#include "runtime/processes/process_group.hpp"
+#include "runtime/processes/collective_step.hpp"
 #include "runtime/recordings.hpp"
 #include "runtime/sequence.hpp"
 #include "runtime/transfer.hpp"
@@ -318,8 +318,8 @@ class PreparedPlan {
       if (const int place = staged_of_[static_cast<std::size_t>(sequence_.table()[i])]; place >= 0)
         frame.pointers[i] =
             at(frame.staged, static_cast<std::int64_t>(frame.staged_at[static_cast<std::size_t>(place)]));
-    if (ProcessGroup* const group = sequence_.is_collective() ? process_group() : nullptr)
-      group->agree(sequence_.collectives(frame.numbers));
+    if (const auto compare = sequence_.is_collective() ? compare_collectives.load() : nullptr)
+      compare(sequence_.collectives(frame.numbers));
     frame.threads = num_threads();
     frame.computed = true;
   }

@@ -1,9 +1,17 @@
 // A collective as a step on the host: over the process group's own way (process_group.hpp).
 #pragma once
+#include <atomic>
+#include <span>
+#include <string>
+
 #include "base/collective.hpp"
 #include "runtime/step.hpp"
 
 namespace weft::runtime {
+
+// ProcessGroup::agree of the group that this process is in; null: it is alone. A program without collectives links
+// none.
+inline std::atomic<void (*)(std::span<const std::string> collectives)> compare_collectives = nullptr;
 
 // A step that does something together with the other processes, or a loop whose bodies have such steps.
 class DoesCollectives {

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/fail.hpp"
+#include "runtime/processes/collective_step.hpp"
 
 namespace weft::runtime {
 
@@ -72,6 +73,7 @@ void ProcessGroup::agree(std::span<const std::string> collectives, std::chrono::
 
 void set_process_group(std::unique_ptr<ProcessGroup> group) {
   joined.group.store(group.release(), std::memory_order_release);
+  compare_collectives = [](std::span<const std::string> collectives) { joined.group.load()->agree(collectives); };
   pthread_atfork(nullptr, nullptr, [] { joined.group.load()->close(); });
 }
 bool was_alone() { return joined.was_asked.load(); }
