@@ -1,5 +1,5 @@
-// Sizes of 1 among symbolic ones. A size of an argument, and a product of some (axes that were merged), may be 0 or 1 in
-// one call and greater in another. An operation asks whether it is 1, which a guard remembers, only where the answer
+// Sizes of 1 among symbolic ones. A size of an argument, and a product of some (axes that were merged), may be 0 or 1
+// in one call and greater in another. An operation asks whether it is 1, which a guard remembers, only where the answer
 // matters: where it meets another size, which a 1 is repeated to, and where it decides the order in which floats are
 // added.
 #pragma once

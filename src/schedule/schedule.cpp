@@ -18,8 +18,8 @@
 #include "schedule/kernel_axes.hpp"
 #include "schedule/lowered.hpp"
 #include "schedule/order.hpp"
-#include "schedule/recomputations.hpp"
 #include "schedule/places.hpp"
+#include "schedule/recomputations.hpp"
 #include "schedule/repeats.hpp"
 
 namespace weft {
