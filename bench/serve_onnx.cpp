@@ -11,6 +11,7 @@ int main(int count, char** arguments) {
     support::EmbeddingServer::block_signals();
     support::ServerOptions options{.port = 0, .vocabulary = 30522};
     support::BatchingOptions batching;
+    batching.multiple = 1;  // no more padding than it needs
     batching.workers = std::strtoul(arguments[3], nullptr, 10);
     batching.texts = std::strtoul(arguments[4], nullptr, 10);
     batching.delay = std::chrono::microseconds(std::atol(arguments[5]));
