@@ -101,8 +101,9 @@ typedef struct weft_reader {
   // Reads the file of this name whole and returns 0; any other number says that it could not. Weights are used where
   // they lie if `*bytes` is aligned to 16 bytes; else all is copied.
   int32_t (*read)(void* context, const char* path, const void** bytes, size_t* size);
-  // Is called once, from any thread, when Weft no longer needs what `read` gave: at once where the package has no
-  // weights, was copied or is refused, else when the package and its functions are closed. Null: nothing is to be done.
+  // Is called once, from any thread, for each `read` that returned 0, with what it gave (null, too), when Weft no longer
+  // needs that: at once where the package has no weights, was copied or is refused, else when the package and its
+  // functions are closed. Null: nothing is to be done.
   void (*release)(void* context, const void* bytes, size_t size);
 } weft_reader;
 // The reader itself is not needed afterwards.

@@ -9,7 +9,7 @@
 
 #include "base/fail.hpp"
 #include "base/fork.hpp"
-#include "io/file.hpp"
+#include "io/file_values.hpp"
 #include "package/leaves.hpp"
 #include "pipeline.hpp"
 #include "record/record.hpp"
@@ -37,8 +37,8 @@ struct EntryWeights {
 };
 
 struct PackageState {
-  std::string name;                             // of the file, without its folders
-  std::shared_ptr<const io::MappedFile> bytes;  // where the weights lie
+  std::string name;                         // of the file, without its folders
+  std::shared_ptr<const MappedFile> bytes;  // where the weights lie
   runtime::PackageFile file;
   std::vector<std::shared_ptr<EntryWeights>> weights;  // by entry
   RecursiveMutex updating;
@@ -430,8 +430,8 @@ std::shared_ptr<const runtime::Preparable> read_step(const std::string& name, ru
 
 // `runs`: its plans are made ready.
 runtime::PackageFile file_at(const char* function, const std::string& path, const LoadOptions& options, Loc loc,
-                             bool runs, std::shared_ptr<const io::MappedFile>& file) {
-  file = options.reader ? io::MappedFile::of(options.reader(path)) : io::MappedFile::open(function, path.c_str(), loc);
+                             bool runs, std::shared_ptr<const MappedFile>& file) {
+  file = options.reader ? MappedFile::of(options.reader(path)) : MappedFile::open(function, path.c_str(), loc);
   try {
     const std::span<const std::uint8_t> bytes = file->bytes();
     runtime::PackageFile made =
@@ -453,7 +453,7 @@ runtime::PackageFile file_at(const char* function, const std::string& path, cons
 }  // namespace
 
 std::string describe_package(const std::string& path, const LoadOptions& options, Loc loc) try {
-  std::shared_ptr<const io::MappedFile> file;
+  std::shared_ptr<const MappedFile> file;
   const runtime::PackageFile made = file_at("describe_package", path, options, loc, false, file);
   return origin_text(made) + "\n" + to_text(made);
 } catch (const std::bad_alloc&) {
@@ -461,7 +461,7 @@ std::string describe_package(const std::string& path, const LoadOptions& options
 }
 
 Package load_package(const std::string& path, const LoadOptions& options, Loc loc) try {
-  std::shared_ptr<const io::MappedFile> file;
+  std::shared_ptr<const MappedFile> file;
   auto state = std::make_shared<detail::PackageState>();
   state->name = path.substr(path.rfind('/') + 1);
   state->file = file_at("load_package", path, options, loc, true, file);

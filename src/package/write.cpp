@@ -5,7 +5,7 @@
 
 #include "base/fail.hpp"
 #include "base/no_compiler.hpp"
-#include "io/file.hpp"
+#include "io/file_values.hpp"
 #include "io/safetensors.hpp"
 #include "package/leaves.hpp"
 #include "runtime/cuda/package_code.hpp"
@@ -382,7 +382,7 @@ void PackageWriter::write(const std::string& path, Loc loc) const {
   std::string refusal;
   const std::string bytes = runtime::write_package(all, refusal);
   if (!refusal.empty()) fail("package", loc, path, " can't be written: ", refusal);
-  io::NewFile file("package", path.c_str(), loc);
+  NewFile file("package", path.c_str(), loc);
   file.write(bytes);
   for (const std::size_t i : order) file.write(text_of(i));
   file.finish();

@@ -14,21 +14,10 @@
 
 namespace weft::run {
 
-// The bytes of a package: mapped, so that only what is used is read, a copy of the caller's, or what its reader gave.
-class PackageBytes {
- public:
-  explicit PackageBytes(std::string copy) : copy_(std::move(copy)), all_(copy_) {}
-  explicit PackageBytes(std::string_view mapped) : all_(mapped), is_mapped_(true) {}
-  PackageBytes(std::string_view given, const weft_reader& reader) : all_(given), reader_(reader) {}
-  PackageBytes(const PackageBytes&) = delete;
-  ~PackageBytes();
-  std::string_view all() const { return all_; }
-
- private:
-  std::string copy_;
-  std::string_view all_;
-  bool is_mapped_ = false;
-  weft_reader reader_ = {};  // that gives them back
+// The bytes of a package, and who keeps them.
+struct PackageBytes {
+  std::shared_ptr<const void> owner;
+  std::string_view all;
 };
 
 struct Release {
@@ -52,8 +41,8 @@ struct TensorInfos {
 };
 
 struct PackageState {
-  std::string name;                           // of the file, without its folders
-  std::shared_ptr<const PackageBytes> bytes;  // in which its weights lie; null: it has none
+  std::string name;                   // of the file, without its folders
+  std::shared_ptr<const void> bytes;  // who keeps those in which its weights lie; null: it has none
   runtime::PackageFile file;
   std::string text, origin;
   std::vector<const char*> names;

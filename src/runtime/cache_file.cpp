@@ -213,14 +213,9 @@ std::size_t load_entries(const std::string& name, std::string_view all, Loc loc)
 std::size_t save_cache(const std::string& path, Loc loc) {
   std::size_t count = 0;
   const std::string bytes = entries_as_bytes(count, loc);
-  const std::string temporary = concat_text(path, ".", getpid(), ".part");
-  const Descriptor file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  const bool written = file && write_all(file.get(), bytes) && rename(temporary.c_str(), path.c_str()) == 0;
-  if (!written) {
-    const int reason = errno;
-    unlink(temporary.c_str());
-    fail("save_cache", loc, path, " can't be written: ", strerror(reason));
-  }
+  NewFile file("save_cache", path.c_str(), loc);
+  file.write(bytes);
+  file.finish();
   return count;
 }
 

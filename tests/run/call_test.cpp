@@ -347,6 +347,41 @@ TEST_CASE("weights that lie in the package are no arguments in C" * needs(a_comp
   CHECK(results.floats(0) == Floats(data.begin(), data.end()));
 }
 
+namespace {
+
+// A reader that counts, of a file or of bytes that are given.
+struct Reads {
+  std::string path;
+  std::string bytes = read(path);
+  std::size_t size = bytes.size();
+  bool is_null = false;
+  int reads = 0, releases = 0;
+
+  weft_status open(weft_package** package) {
+    const weft_reader reader{this, give, take};
+    return weft_package_open_with("f.weft", &reader, package);
+  }
+
+ private:
+  static std::string read(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  const void* first() const { return is_null ? nullptr : bytes.data(); }
+  static std::int32_t give(void* context, const char*, const void** bytes, std::size_t* size) {
+    Reads& self = *static_cast<Reads*>(context);
+    ++self.reads;
+    *bytes = self.first(), *size = self.size;
+    return 0;
+  }
+  static void take(void* context, const void* bytes, std::size_t size) {
+    Reads& self = *static_cast<Reads*>(context);
+    self.releases += bytes == self.first() && size == self.size;
+  }
+};
+
+}  // namespace
+
 TEST_CASE("where memory ends while a package is read, that is what is said" * needs(a_compiler)) {
   const nn::Linear layer(2, 3);
   PackageWriter writer;
@@ -383,8 +418,31 @@ TEST_CASE("where memory ends while a package is read, that is what is said" * ne
           }
           return false;
         }) > 50);
+  // What the program's reader gave is given back as often as it was read, whatever fails.
+  Reads reads{path};
+  CHECK(each([&] {
+          weft_package* package = nullptr;
+          const weft_status status = reads.open(&package);
+          others += status != WEFT_OK && status != WEFT_NO_MEMORY;
+          CHECK(weft_package_close(package) == WEFT_OK);
+          return status == WEFT_OK;
+        }) > 50);
   CHECK(others == 0);
+  CHECK(reads.reads > 50);
+  CHECK(reads.releases == reads.reads);
   std::filesystem::remove(path);
+}
+
+TEST_CASE("what a reader gives is released once, also where it is nothing") {
+  weft_package* package = nullptr;
+  for (const bool is_null : {false, true})
+    for (const std::size_t size : {std::size_t{0}, std::size_t{100}}) {
+      Reads reads{"", std::string(is_null ? 0 : 100, 'x'), size, is_null};
+      CHECK(reads.open(&package) == (is_null && size ? WEFT_BAD_CALL : WEFT_BAD_PACKAGE));
+      CHECK(says(is_null && size ? "what the reader gave is a null pointer" : "is no package of Weft"));
+      CHECK(package == nullptr);
+      CHECK(reads.releases == 1);
+    }
 }
 
 namespace {

@@ -1,15 +1,39 @@
-// Files whole: mapped for reading, and written so that they appear at once or not at all.
+// Files. Descriptors; whole files, mapped for reading, and written so that they appear at once or not at all.
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
-#include "ir/node.hpp"
-#include "runtime/directory.hpp"
+#include "weft/error.hpp"
 
-namespace weft::io {
+namespace weft {
+
+// An open file descriptor, closed at the end of its life. -1 is none.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Descriptor();
+  int get() const { return number_; }
+  explicit operator bool() const { return number_ >= 0; }
+
+ private:
+  int number_ = -1;
+};
+
+bool write_all(int descriptor, std::string_view bytes);
+
+// All of a regular file from its start; nothing when it can't be read or has more than `limit` bytes.
+std::optional<std::string> read_all(int descriptor, std::size_t limit);
 
 // A file's bytes, for reading. They stay while somebody holds the mapping, also when the name is given to another file.
 class MappedFile {
@@ -21,6 +45,7 @@ class MappedFile {
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   std::span<const std::uint8_t> bytes() const { return {data_, size_}; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
 
  private:
   MappedFile(const std::uint8_t* data, std::size_t size) : data_(data), size_(size) {}
@@ -29,29 +54,12 @@ class MappedFile {
   std::string held_;  // what was not mapped
 };
 
-// A tensor over bytes of a mapped file, which hold the elements of `type`, a host's, in row-major order. They are
-// copied only where they are not aligned for an element.
-Tensor tensor_over(const std::shared_ptr<const MappedFile>& file, const std::uint8_t* bytes, const Type& type, Loc loc);
-// Elements in row-major order on the host, for writing. The bytes live as long as the object.
-class HostElements {
- public:
-  HostElements(const Tensor& value, Loc loc);
-  HostElements(HostElements&& other) noexcept;
-  ~HostElements();
-  std::span<const std::uint8_t> bytes() const { return {data_, size_}; }
-
- private:
-  Tensor value_;
-  Storage* storage_ = nullptr;
-  const std::uint8_t* data_ = nullptr;
-  std::size_t size_ = 0;
-};
-
 // A file in the making, in the folder of the path that it will have. It goes unless it is finished, where the file
-// system can also when the process is killed. Its bytes are on their way to
-// the disk while more are written, so that what finish() waits for is short.
+// system can also when the process is killed. Its bytes are on their way to the disk while more are written, so that what
+// finish() waits for is short.
 class NewFile {
  public:
+  // `operation`: of messages; empty: they name none.
   NewFile(const char* operation, const char* path, Loc loc);
   ~NewFile();
   NewFile(const NewFile&) = delete;
@@ -59,8 +67,8 @@ class NewFile {
   void write(std::string_view text) { write({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}); }
   // Where it lies till then, for a writer of its own.
   std::string temporary_path() const;
-  // Flushes to the disk and gives the file its name.
-  void finish();
+  // Flushes to the disk and gives the file its name. Without `flushes` a power failure may leave an empty file.
+  void finish(bool flushes = true);
 
  private:
   [[noreturn]] void refuse(const char* what);
@@ -77,4 +85,10 @@ class NewFile {
 // The folder of a path, "." where it names none.
 std::string folder_of(const std::string& path);
 
-}  // namespace weft::io
+// A name that no other process and no other call takes: "<prefix><pid>-<counter>-<clock>".
+std::string unique_name(std::string_view prefix);
+
+// Files that are in the making have names with this prefix.
+inline constexpr std::string_view temporary_prefix = "tmp-";
+
+}  // namespace weft

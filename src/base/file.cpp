@@ -1,44 +1,27 @@
-#include "io/file.hpp"
+#include "base/file.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <system_error>
 #include <thread>
 
 #include "base/fail.hpp"
-#include "base/storage.hpp"
-#include "record/evaluate.hpp"
-#include "record/host_values.hpp"
-#include "record/record.hpp"
+#include "base/file_size_signal.hpp"
 
-namespace weft::io {
+namespace weft {
 namespace {
 
 template <class... Parts>
 [[noreturn]] void fail_with_reason(const char* operation, Loc loc, int reason, const Parts&... parts) {
   fail(operation, loc, parts..., ": ", std::strerror(reason));
-}
-
-// Memory that belongs to a mapping.
-struct MappedStorage : Storage {
-  std::shared_ptr<const MappedFile> file;
-};
-
-Storage* storage_in(const std::shared_ptr<const MappedFile>& file, const std::uint8_t* bytes, std::size_t size) {
-  auto* storage = new MappedStorage;
-  storage->device = Device::cpu();
-  storage->borrowed = true;
-  storage->data = const_cast<std::uint8_t*>(bytes);
-  storage->bytes = size;
-  storage->file = file;
-  storage->free = [](Storage* self) { delete static_cast<MappedStorage*>(self); };
-  return storage;
 }
 
 // After so many bytes the disk is asked to take them.
@@ -55,9 +38,36 @@ void close_in_background(Descriptor descriptor) {
   }
 }
 
-std::int64_t count_of(const Type& type) { return static_cast<std::int64_t>(type.shape.element_count()); }
-
 }  // namespace
+
+Descriptor::~Descriptor() {
+  if (number_ >= 0) close(number_);
+}
+
+bool write_all(int descriptor, std::string_view bytes) {
+  const NoFileSizeSignal guard;
+  while (!bytes.empty()) {
+    const ssize_t count = write(descriptor, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
+std::optional<std::string> read_all(int descriptor, std::size_t limit) {
+  struct stat status;
+  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  if (static_cast<std::uint64_t>(status.st_size) > limit) return {};
+  std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
+  for (std::size_t done = 0; done < bytes.size();) {
+    const ssize_t count = pread(descriptor, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return {};  // it shrank meanwhile
+    done += static_cast<std::size_t>(count);
+  }
+  return bytes;
+}
 
 std::shared_ptr<const MappedFile> MappedFile::open(const char* operation, const char* path, Loc loc) {
   if (!*path) fail(operation, loc, "the path is empty");
@@ -80,33 +90,6 @@ std::shared_ptr<const MappedFile> MappedFile::of(std::string bytes) {
 }
 MappedFile::~MappedFile() {
   if (data_ && held_.empty()) munmap(const_cast<std::uint8_t*>(data_), size_);
-}
-
-Tensor tensor_over(const std::shared_ptr<const MappedFile>& file, const std::uint8_t* bytes, const Type& type,
-                   Loc loc) {
-  const std::size_t size = storage_bytes(type.dtype, count_of(type));
-  if (size > 0 && reinterpret_cast<std::uintptr_t>(bytes) % storage_bytes(type.dtype, 1) == 0)
-    return make_data(storage_in(file, bytes, size), type, loc);
-  Storage* copy = allocate(Device::cpu(), std::max<std::size_t>(size, 1));
-  if (size) std::memcpy(copy->data, bytes, size);
-  return make_data(copy, type, loc);
-}
-
-HostElements::HostElements(const Tensor& value, Loc loc) : value_(value) {
-  const Type type = type_of(value);
-  if (type.device != Device::cpu()) value_ = to(value, Device::cpu(), loc);
-  const Contiguous elements = contiguous(value_, loc);
-  storage_ = elements.storage;
-  size_ = storage_bytes(type.dtype, count_of(type));
-  data_ = static_cast<const std::uint8_t*>(storage_->data) + storage_bytes(type.dtype, elements.offset);
-}
-HostElements::HostElements(HostElements&& other) noexcept
-    : value_(std::move(other.value_)),
-      storage_(std::exchange(other.storage_, nullptr)),
-      data_(other.data_),
-      size_(other.size_) {}
-HostElements::~HostElements() {
-  if (storage_) release(storage_);
 }
 
 std::string folder_of(const std::string& path) {
@@ -157,8 +140,8 @@ void NewFile::write(std::span<const std::uint8_t> bytes) {
     flushed_ = written_;
   }
 }
-void NewFile::finish() {
-  if (fsync(descriptor_.get()) != 0) refuse("can't be written");
+void NewFile::finish(bool flushes) {
+  if (flushes && fsync(descriptor_.get()) != 0) refuse("can't be written");
   if (temporary_.empty()) {
     const std::string name = new_name();
     if (linkat(AT_FDCWD, own_path().c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0)
@@ -169,9 +152,15 @@ void NewFile::finish() {
   if (rename(temporary_.c_str(), path_.c_str()) != 0) refuse("can't be given its name");
   temporary_.clear();
   // The name is on the disk when its folder is.
-  const Descriptor folder(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Descriptor folder(flushes ? ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1);
   if (folder) fsync(folder.get());
   close_in_background(std::move(replaced));
 }
 
-}  // namespace weft::io
+std::string unique_name(std::string_view prefix) {
+  static std::atomic<std::uint64_t> counter{0};
+  return concat_text(prefix, getpid(), "-", counter.fetch_add(1), "-",
+                     std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
+}  // namespace weft
