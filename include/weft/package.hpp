@@ -305,6 +305,11 @@ struct LoadOptions {
   // Gives the bytes of the package instead of the file's own: of one that is encrypted, or lies in an archive. What it
   // throws is thrown by load_package. They are kept in memory as long as the package has weights.
   std::function<std::string(const std::string& path)> reader = {};
+  // Whether weights are mapped: a page is read when it is used, and processes share it. Then the file must not be
+  // written into or cut off while the package lives: a call that reads what is gone ends the process (SIGBUS). A file
+  // that is given the name by a rename, as package() does, is another one. false: they are read into memory, and the
+  // file is not needed afterwards. All but weights is read in any case.
+  bool map_weights = true;
   // Reads all weights and holds them against their digests: else those that are damaged are taken as they are.
   bool check_weights = false;
   // Whether products and convolutions keep weights in the order in which they read them, beside the file's, from the

@@ -36,10 +36,19 @@ bool write_all(int descriptor, std::string_view bytes);
 std::optional<std::string> read_all(int descriptor, std::size_t limit);
 
 // A file's bytes, for reading. They stay while somebody holds the mapping, also when the name is given to another file.
+// Who writes into the file changes what is mapped, and where it is cut off, a read of what is gone ends the process
+// (SIGBUS).
 class MappedFile {
  public:
+  // How many bytes at the begin of a file are read into memory instead: who cuts the file off or writes into it
+  // afterwards does not change those. Given those that are read so far, none at first, until it asks for no more.
+  using HeadSize = std::uint64_t (*)(std::string_view begin);
+  static std::uint64_t nothing(std::string_view) { return 0; }
+  static std::uint64_t everything(std::string_view) { return UINT64_MAX; }
+
   // Throws Error that names the operation and the path.
-  static std::shared_ptr<const MappedFile> open(const char* operation, const char* path, Loc loc);
+  static std::shared_ptr<const MappedFile> open(const char* operation, const char* path, Loc loc,
+                                                HeadSize head = nothing);
   // Bytes that somebody else has read.
   static std::shared_ptr<const MappedFile> of(std::string bytes);
   ~MappedFile();
@@ -55,8 +64,8 @@ class MappedFile {
 };
 
 // A file in the making, in the folder of the path that it will have. It goes unless it is finished, where the file
-// system can also when the process is killed. Its bytes are on their way to the disk while more are written, so that what
-// finish() waits for is short.
+// system can also when the process is killed. Its bytes are on their way to the disk while more are written, so that
+// what finish() waits for is short.
 class NewFile {
  public:
   // `operation`: of messages; empty: they name none.

@@ -431,7 +431,9 @@ std::shared_ptr<const runtime::Preparable> read_step(const std::string& name, ru
 // `runs`: its plans are made ready.
 runtime::PackageFile file_at(const char* function, const std::string& path, const LoadOptions& options, Loc loc,
                              bool runs, std::shared_ptr<const MappedFile>& file) {
-  file = options.reader ? MappedFile::of(options.reader(path)) : MappedFile::open(function, path.c_str(), loc);
+  file = options.reader ? MappedFile::of(options.reader(path))
+                        : MappedFile::open(function, path.c_str(), loc,
+                                           options.map_weights ? runtime::package_head : MappedFile::everything);
   try {
     const std::span<const std::uint8_t> bytes = file->bytes();
     runtime::PackageFile made =

@@ -22,7 +22,7 @@ PackageBytes bytes_of(std::shared_ptr<const MappedFile> file) {
 }
 
 PackageBytes bytes_of(const char* function, const char* path) try {
-  return bytes_of(MappedFile::open(function, path, {}));
+  return bytes_of(MappedFile::open(function, path, {}, runtime::package_head));
 } catch (const OutOfMemory&) {
   throw;
 } catch (const Error& error) {

@@ -320,6 +320,26 @@ void place(std::vector<PackageWeight>& weights, std::string_view section) {
 
 }  // namespace
 
+std::uint64_t package_head(std::string_view begin) {
+  constexpr std::uint64_t all = UINT64_MAX, words = sizeof(std::uint64_t);
+  const auto word = [&](std::uint64_t at) {
+    std::uint64_t number = 0;
+    std::memcpy(&number, begin.data() + at, sizeof number);
+    return number;
+  };
+  if (begin.size() < table_begin + words) return table_begin + words;
+  if (!begin.starts_with(magic)) return 0;
+  const std::uint64_t count = word(table_begin), last = table_begin + words * (1 + 5 * (count - 1));
+  if (count == 0 || count > most_bytes) return all;
+  if (begin.size() < last + 5 * words) return last + 5 * words;
+  if (static_cast<Section::Kind>(word(last)) != Section::Kind::weights) return all;
+  const std::uint64_t weights = word(last + words);
+  if (weights > most_bytes) return all;
+  if (begin.size() < weights + words) return weights + words;
+  const std::uint64_t header = word(weights);
+  return header > most_bytes ? all : weights + words + header;
+}
+
 std::string guards_text(const PackageSpecialization& made) {
   FieldWriter to;
   to(made.arguments, made.symbols, made.conditions);

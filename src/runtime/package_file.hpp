@@ -164,6 +164,10 @@ std::string guards_text(const PackageSpecialization& made);
 // written; empty where it can.
 std::string write_package(const PackageFile& package, std::string& refusal);
 
+// All of a package but the elements of its weights: what is read into memory, so that nobody changes it after its
+// digest was compared (MappedFile::HeadSize).
+std::uint64_t package_head(std::string_view begin);
+
 // Why bytes are no package that runs here. It goes on after the file's name: "was cut off or damaged".
 struct PackageRefusal {
   std::string why;
