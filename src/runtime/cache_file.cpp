@@ -115,6 +115,17 @@ std::vector<Digest> given_keys_with(std::uint64_t high) {
   return keys;
 }
 
+std::optional<CacheEntry> find_entry(const Digest& key) {
+  std::optional<CacheEntry> entry = given_entry(key);
+  return entry ? std::move(entry) : disk_cache()->load(key);
+}
+
+std::vector<Digest> find_keys(std::uint64_t high) {
+  std::vector<Digest> keys = given_keys_with(high);
+  for (const Digest& key : disk_cache()->keys_with(high)) keys.push_back(key);
+  return keys;
+}
+
 void note_used(const Digest& key) {
   Known& all = known();
   const std::lock_guard lock(all.mutex);
@@ -135,8 +146,7 @@ std::string entries_as_bytes(std::size_t& count, Loc loc) {
   bool for_device = false;
   count = 0;
   for (const Digest& key : keys) {
-    std::optional<CacheEntry> entry = given_entry(key);
-    if (!entry) entry = cache->load(key);
+    const std::optional<CacheEntry> entry = find_entry(key);
     if (!entry) {
       ++missing;
       continue;
