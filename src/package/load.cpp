@@ -36,7 +36,7 @@ struct EntryWeights {
   std::atomic<std::shared_ptr<const std::vector<Tensor>>> now;
 };
 
-struct PackageState {
+struct LoadedPackage {
   std::string name;                         // of the file, without its folders
   std::shared_ptr<const MappedFile> bytes;  // where the weights lie
   runtime::PackageFile file;
@@ -138,7 +138,8 @@ std::shared_ptr<Specialization> specialization_of(const runtime::PackageSpeciali
     traced.inputs.push_back(kept_leaf(static_cast<std::size_t>(found - weights.placed.begin())));
   }
   for (const runtime::PackageSource& each : from.results) traced.results.push_back(source_of(each));
-  for (const runtime::PackageState& each : from.states) traced.states.push_back({each.leaf, source_of(each.source)});
+  for (const runtime::PackageStateTensor& each : from.states)
+    traced.states.push_back({each.leaf, source_of(each.source)});
   for (const runtime::PackageNumbers& each : from.numbers) traced.numbers.push_back({each.leaf, each.bytes});
   traced.generator = source_of(from.generator);
   segment.draws = traced.generator.kind != Source::Kind::undefined ||
@@ -308,7 +309,7 @@ std::size_t ResultReader::length(std::size_t packed) {
   return static_cast<std::size_t>(count);
 }
 
-FunctionHandle package_function(const std::shared_ptr<const PackageState>& package, const std::string& name,
+FunctionHandle package_function(const std::shared_ptr<const LoadedPackage>& package, const std::string& name,
                                 const CallSignature& signature, const TypeLines& types, const Access* accesses,
                                 MakeResult make, std::shared_ptr<const EntryWeights>& weights, Loc loc) {
   const std::string whole = concat_text(name, " of ", package->name);
@@ -342,7 +343,7 @@ FunctionHandle package_function(const std::shared_ptr<const PackageState>& packa
     const runtime::PackageSpecialization& each = entry->specializations[i];
     if (!LeafOrder(each.arguments).is_of(signature) || !gives_generator(each))
       fail("load_package", loc, whole, " is damaged: its arguments are not of its types");
-    for (const runtime::PackageState& state : each.states) require_written(each.arguments[state.leaf]);
+    for (const runtime::PackageStateTensor& state : each.states) require_written(each.arguments[state.leaf]);
     for (const runtime::PackageNumbers& numbers : each.numbers) require_written(each.arguments[numbers.leaf]);
     auto made = specialization_of(each, *own, executables[i], accesses);
     try {
@@ -464,7 +465,7 @@ std::string describe_package(const std::string& path, const LoadOptions& options
 
 Package load_package(const std::string& path, const LoadOptions& options, Loc loc) try {
   std::shared_ptr<const MappedFile> file;
-  auto state = std::make_shared<detail::PackageState>();
+  auto state = std::make_shared<detail::LoadedPackage>();
   state->name = path.substr(path.rfind('/') + 1);
   state->file = file_at("load_package", path, options, loc, true, file);
   std::vector<Tensor> weights;

@@ -82,7 +82,7 @@ struct Scratch {
 
 class Call {
  public:
-  Call(const FunctionState& function, size_t kind, const weft_tensor* const* arguments, size_t count)
+  Call(const OpenFunction& function, size_t kind, const weft_tensor* const* arguments, size_t count)
       : function_(function), arguments_(arguments, count), scratch_(per_thread<Scratch>()) {
     if (kind != WEFT_ANY_KIND && kind >= function.kinds.size())
       refuse(WEFT_BAD_CALL, "kind ", kind, " was asked for, it has ", function.kinds.size());
@@ -115,7 +115,7 @@ class Call {
     // What is an argument as it was before.
     for (std::size_t i = 0; i < given.size(); ++i)
       if (kind_->given[i].kind == PackageSource::Kind::argument) copy_argument(given[i]->data, kind_->given[i].index);
-    for (const runtime::PackageState& state : held.states) {
+    for (const runtime::PackageStateTensor& state : held.states) {
       const bool is_argument = state.source.kind == PackageSource::Kind::argument;
       before.push_back(is_argument ? allocate_bytes(size_of(state.source)) : nullptr);
       if (is_argument) copy_argument(before.back()->data, state.source.index);
@@ -355,7 +355,7 @@ class Call {
     if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
   }
 
-  const FunctionState& function_;
+  const OpenFunction& function_;
   const std::span<const weft_tensor* const> arguments_;
   Scratch& scratch_;
   const Kind* kind_ = nullptr;

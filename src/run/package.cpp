@@ -74,7 +74,7 @@ std::shared_ptr<const runtime::Preparable> read_linked_step(const std::string& n
 
 weft_package* open(const char* function, std::string name, const char* path, const PackageBytes& bytes,
                    bool is_loaded = true) {
-  auto state = std::make_shared<PackageState>();
+  auto state = std::make_shared<OpenPackage>();
   state->name = std::move(name);
   try {
     state->is_loaded = is_loaded;
@@ -140,7 +140,7 @@ std::string refusal_of(const PackageSpecialization& held) {
   if (!held.numbers.empty())
     return concat_text("changes ", held.arguments[held.numbers.front().leaf].name,
                        ", a number of C++, which a program in C does not pass: make it a Scalar, an Index or a Buffer");
-  for (const runtime::PackageState& state : held.states) {
+  for (const runtime::PackageStateTensor& state : held.states) {
     const PackageLeaf& leaf = held.arguments[state.leaf];
     const bool computed = state.source.kind == Source::output;
     const PackageLeaf* const from =
@@ -166,7 +166,7 @@ Kind kind_of(const PackageSpecialization& held) {
   kind.refusal = refusal_of(held);
   kind.is_written.resize(held.arguments.size());
   kind.tensor_of.resize(held.arguments.size());
-  for (const runtime::PackageState& state : held.states) kind.is_written[state.leaf] = true;
+  for (const runtime::PackageStateTensor& state : held.states) kind.is_written[state.leaf] = true;
   for (std::size_t i = 0; i < held.arguments.size(); ++i) {
     const PackageLeaf& leaf = held.arguments[i];
     const bool is_tensor = leaf.kind == PackageLeaf::Kind::tensor;
@@ -198,7 +198,7 @@ Kind kind_of(const PackageSpecialization& held) {
   for (std::size_t i = kind.given.size(); i-- > 0;)
     if (kind.given[i].kind == Source::output) kind.result_of[kind.given[i].index] = i;
   kind.in_place.assign(held.outputs.size(), runtime::PackageOutput::no_leaf);
-  for (const runtime::PackageState& state : held.states) {
+  for (const runtime::PackageStateTensor& state : held.states) {
     if (state.source.kind != Source::output) continue;
     const std::uint32_t output = state.source.index;
     if (held.outputs[output].donor == state.leaf && kind.result_of[output] == Kind::none)
@@ -207,7 +207,7 @@ Kind kind_of(const PackageSpecialization& held) {
   return kind;
 }
 
-weft_function* function_of(const std::shared_ptr<const PackageState>& package, const char* name) {
+weft_function* function_of(const std::shared_ptr<const OpenPackage>& package, const char* name) {
   if (!package->is_loaded)
     refuse(WEFT_UNSUPPORTED, "[weft_package_function] ", package->name,
            " was opened to look at, and its code is not loaded: weft_package_open loads it");
@@ -219,7 +219,7 @@ weft_function* function_of(const std::shared_ptr<const PackageState>& package, c
     refuse(WEFT_NO_FUNCTION, "[weft_package_function] ", package->name, " has no function \"", name, "\"; it has ",
            names.empty() ? "none" : names);
   }
-  auto state = std::make_shared<FunctionState>();
+  auto state = std::make_shared<OpenFunction>();
   state->package = package;
   state->name = concat_text(name, " of ", package->name);
   for (const PackageSpecialization& held : entry->specializations) state->kinds.push_back(kind_of(held));

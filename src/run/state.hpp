@@ -40,7 +40,7 @@ struct TensorInfos {
            const std::vector<runtime::PackageSymbol>* symbols, bool is_written);
 };
 
-struct PackageState {
+struct OpenPackage {
   std::string name;                   // of the file, without its folders
   std::shared_ptr<const void> bytes;  // who keeps those in which its weights lie; null: it has none
   runtime::PackageFile file;
@@ -68,13 +68,13 @@ struct Kind {
   static constexpr std::size_t none = SIZE_MAX;
 };
 
-struct FunctionState {
-  std::shared_ptr<const PackageState> package;
+struct OpenFunction {
+  std::shared_ptr<const OpenPackage> package;
   std::string name;  // "forward of mlp.weft"
   std::vector<Kind> kinds;
 };
 
 }  // namespace weft::run
 
-struct weft_package : weft::run::Handle<weft::run::PackageState> {};
-struct weft_function : weft::run::Handle<weft::run::FunctionState> {};
+struct weft_package : weft::run::Handle<weft::run::OpenPackage> {};
+struct weft_function : weft::run::Handle<weft::run::OpenFunction> {};

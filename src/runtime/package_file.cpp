@@ -35,7 +35,7 @@ constexpr std::uint64_t alignment_of(Section::Kind kind) { return kind == Sectio
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 48;
 
 static_assert(lists_all<PackageSymbol> && lists_all<PackageCondition> && lists_all<PackageSource> &&
-                  lists_all<PackageState> && lists_all<PackageNumbers>,
+                  lists_all<PackageStateTensor> && lists_all<PackageNumbers>,
               "a struct's fields() leave out a member");
 // A device is two fields, a digest too; plans are written apart.
 static_assert(member_count<PackageLeaf> == 12 && member_count<PackageOutput> == 5 &&
@@ -164,7 +164,7 @@ void check(const PackageSpecialization& all, std::size_t libraries, std::size_t 
   require(static_cast<std::size_t>(std::ranges::count(all.result, PackageLeaf::Kind::tensor, &PackageLeaf::kind)) ==
           all.results.size());
   for (const PackageSource& source : all.results) require_source(source);
-  for (const PackageState& state : all.states) {
+  for (const PackageStateTensor& state : all.states) {
     require(is_tensor(state.leaf));
     require_source(state.source);
   }

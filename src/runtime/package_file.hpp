@@ -77,7 +77,7 @@ struct PackageSource {
   static auto fields(auto& self) { return std::tie(self.kind, self.index); }
 };
 
-struct PackageState {
+struct PackageStateTensor {
   std::uint32_t leaf = 0;  // a tensor that the function changes
   PackageSource source;
   static auto fields(auto& self) { return std::tie(self.leaf, self.source); }
@@ -111,7 +111,7 @@ struct PackageSpecialization {
   std::vector<PackageOutput> outputs;
   std::vector<PackageLeaf> result;     // its leaves
   std::vector<PackageSource> results;  // of the tensors among them, in order
-  std::vector<PackageState> states;
+  std::vector<PackageStateTensor> states;
   std::vector<PackageNumbers> numbers;
   PackageSource generator;    // the next state of the default generator; undefined: it stays
   std::uint32_t library = 0;  // which of PackageFile::libraries the plan calls; no_library: none

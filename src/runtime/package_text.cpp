@@ -139,7 +139,7 @@ std::string to_text(const PackageFile& package) {
                     : each.arguments[source.index].name;
         text += "\n";
       }
-      for (const PackageState& state : each.states) text += "  writes " + each.arguments[state.leaf].name + "\n";
+      for (const PackageStateTensor& state : each.states) text += "  writes " + each.arguments[state.leaf].name + "\n";
       for (const PackageNumbers& numbers : each.numbers) text += "  writes " + each.arguments[numbers.leaf].name + "\n";
     }
   }
