@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/dim_conditions.hpp"
 #include "base/dlpack.hpp"
 #include "base/float_modes.hpp"
 #include "base/per_thread.hpp"
@@ -187,8 +188,7 @@ class Call {
       tensors.push_back({given, leaf.dtype, first, elements, is_plain || elements == 0});
     }
     return std::ranges::all_of(held.conditions, [&](const runtime::PackageCondition& condition) {
-      const std::int64_t left = value_of(condition.left), right = value_of(condition.right);
-      return (condition.kind == DimCondition::Kind::equal ? left == right : left < right) == condition.holds;
+      return is_satisfied(condition, value_of(condition.left), value_of(condition.right));
     });
   }
   static bool same(weft_data_type a, weft_data_type b) {
