@@ -2,13 +2,13 @@
 // file: a call finds one by its guards and runs the plan, as any call does (trace/call.cpp), and is refused where it
 // finds none.
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <set>
 
 #include "base/fail.hpp"
 #include "base/fork.hpp"
+#include "base/shared_value.hpp"
 #include "io/file_values.hpp"
 #include "package/leaves.hpp"
 #include "pipeline.hpp"
@@ -33,7 +33,7 @@ struct PlacedWeight {
 // The weights that an entry's plans read.
 struct EntryWeights {
   std::vector<PlacedWeight> placed;  // ascending
-  std::atomic<std::shared_ptr<const std::vector<Tensor>>> now;
+  SharedValue<const std::vector<Tensor>> now;
 };
 
 struct LoadedPackage {
@@ -365,7 +365,7 @@ void begin_package_call(Call& call, const Function& function, const EntryWeights
          "outside of it");
   if (!call.begin()) refuse_derivative(function, loc);
   if (!weights) return;
-  const std::shared_ptr<const std::vector<Tensor>> now = weights->now.load(std::memory_order_acquire);
+  const std::shared_ptr<const std::vector<Tensor>> now = weights->now.load();
   innermost_scratch().kept.assign(now->begin(), now->end());
 }
 
@@ -411,14 +411,13 @@ void Package::update_constants(const std::map<std::string, Tensor>& values, Loc 
   detail::WeightPlacement placement{loc};
   std::vector<std::shared_ptr<const std::vector<Tensor>>> all;  // by entry; stored when nothing can fail any more
   for (const std::shared_ptr<detail::EntryWeights>& entry : state_->weights) {
-    auto next = std::make_shared<std::vector<Tensor>>(*entry->now.load(std::memory_order_acquire));
+    auto next = std::make_shared<std::vector<Tensor>>(*entry->now.load());
     for (std::size_t i = 0; i < next->size(); ++i)
       if (const auto found = given.find(entry->placed[i].number); found != given.end())
         (*next)[i] = placement.put(found->second, entry->placed[i]);
     all.push_back(std::move(next));
   }
-  for (std::size_t i = 0; i < all.size(); ++i)
-    state_->weights[i]->now.store(std::move(all[i]), std::memory_order_release);
+  for (std::size_t i = 0; i < all.size(); ++i) state_->weights[i]->now.exchange(std::move(all[i]));
 }
 
 namespace {
@@ -486,7 +485,7 @@ Package load_package(const std::string& path, const LoadOptions& options, Loc lo
     own->placed.assign(placed.begin(), placed.end());
     auto values = std::make_shared<std::vector<Tensor>>();
     for (const detail::PlacedWeight& each : placed) values->push_back(placement.put(weights[each.number], each));
-    own->now.store(std::move(values));
+    own->now.exchange(std::move(values));
     auto& list = state->executables.emplace_back();
     for (runtime::PackageSpecialization& each : entry.specializations) {
       auto executable = std::make_shared<Executable>();

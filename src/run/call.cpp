@@ -305,7 +305,7 @@ class Call {
   }
   // Steps only read it.
   void* weight(std::size_t number) {
-    if (!weights_) weights_ = function_.package->weights.load(std::memory_order_acquire);
+    if (!weights_) weights_ = function_.package->weights.load();
     return const_cast<void*>(weights_->at[number]);
   }
   // What keeps the memory of a weight as it is: the bytes of the file, or what has replaced them.

@@ -91,7 +91,7 @@ weft_package* open(const char* function, std::string name, const char* path, con
                             false);
   }
   weights->replaced.resize(weights->at.size());
-  state->weights.store(std::move(weights));
+  state->weights.exchange(std::move(weights));
   state->text = to_text(state->file);
   state->origin = origin_text(state->file);
   for (const runtime::PackageEntry& entry : state->file.entries) state->names.push_back(entry.name.c_str());

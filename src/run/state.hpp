@@ -1,6 +1,5 @@
 // What the handles of the C interface stand for: a package, and a function of one with what its calls need to know.
 #pragma once
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "base/fork.hpp"
+#include "base/shared_value.hpp"
 #include "base/storage.hpp"
 #include "run/handle.hpp"
 #include "runtime/package_file.hpp"
@@ -49,7 +49,7 @@ struct OpenPackage {
   bool is_loaded = true;  // false: to look at
   TensorInfos weight_infos;
   mutable RecursiveMutex updating;
-  mutable std::atomic<std::shared_ptr<const Weights>> weights;  // a call takes it once
+  mutable SharedValue<const Weights> weights;  // a call takes it once
 };
 
 // One kind of arguments.

@@ -76,7 +76,7 @@ weft_status weft_package_update_constants(weft_package* package, const char* con
       next->at[number] = storage->data;
       next->replaced[number] = std::move(storage);
     }
-    state->weights.store(std::move(next), std::memory_order_release);
+    state->weights.exchange(std::move(next));
   });
 }
 

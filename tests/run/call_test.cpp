@@ -458,7 +458,7 @@ std::string memory_in_children() {
 
 }  // namespace
 
-TEST_CASE("a child that is forked while other threads open, update and close packages does the same" *
+TEST_CASE("a child that is forked while other threads open, update, call and close packages does the same" *
           needs(a_compiler) * needs(memory_in_children)) {
   const nn::Linear layer(2, 3);
   PackageWriter writer;
@@ -470,12 +470,25 @@ TEST_CASE("a child that is forked while other threads open, update and close pac
   REQUIRE(weft_package_open(path.c_str(), &shared) == WEFT_OK);
   Given<float> bias{{1, 2, 3}, {3}};
   const weft_tensor value = bias.tensor();
+  weft_function* function = nullptr;
+  REQUIRE(weft_package_function(shared, "f", &function) == WEFT_OK);
+  Package loaded = load_package(path);
+  const auto packaged = loaded.function<Tensor(const Tensor&)>("f");
+  const Tensor x = ones({2, 2}), other = zeros({3});
   const auto use = [&] {
     const char* const name = "bias";
     const weft_tensor* const values = &value;
     weft_package* own = nullptr;
-    return weft_package_inspect(path.c_str(), &own) == WEFT_OK && weft_package_close(own) == WEFT_OK &&
-           weft_package_update_constants(shared, &name, &values, 1) == WEFT_OK;
+    Given<float> rows{{1, 2, 3, 4}, {2, 2}};
+    const weft_tensor tensor = rows.tensor();
+    const weft_tensor* const arguments = &tensor;
+    weft_managed_tensor* result = nullptr;
+    const bool all = weft_package_inspect(path.c_str(), &own) == WEFT_OK && weft_package_close(own) == WEFT_OK &&
+                     weft_package_update_constants(shared, &name, &values, 1) == WEFT_OK &&
+                     weft_function_call(function, WEFT_ANY_KIND, &arguments, 1, &result, 1) == WEFT_OK;
+    if (result) result->deleter(result);
+    loaded.update_constants("bias", other);
+    return all && packaged(x).size(1) == 3;
   };
   std::atomic<bool> done = false;
   std::vector<std::thread> threads;
@@ -497,6 +510,7 @@ TEST_CASE("a child that is forked while other threads open, update and close pac
   done = true;
   for (std::thread& each : threads) each.join();
   CHECK(wrong == 0);
+  CHECK(weft_function_close(function) == WEFT_OK);
   CHECK(weft_package_close(shared) == WEFT_OK);
   std::filesystem::remove(path);
 }
