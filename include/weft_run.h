@@ -192,7 +192,7 @@ extern const weft_step weft_step_packed_matmul __asm__("_ZN4weft7runtime5steps13
 extern const weft_step weft_step_onednn_matmul __asm__("_ZN4weft7runtime5steps13onednn_matmulE");
 extern const weft_step weft_step_cblas_matmul __asm__("_ZN4weft7runtime5steps12cblas_matmulE");
 extern const weft_step weft_step_onednn_convolution __asm__("_ZN4weft7runtime5steps18onednn_convolutionE");
-// Sums by index, sorts, factorizations of matrices, parts of a value that are replaced, checks, loops.
+// Sums by index, sorts, factorizations of matrices and Fourier transforms, parts of a value that are replaced, checks, loops.
 extern const weft_step weft_step_scatter __asm__("_ZN4weft7runtime5steps7scatterE");
 extern const weft_step weft_step_argsort __asm__("_ZN4weft7runtime5steps7argsortE");
 extern const weft_step weft_step_factorization __asm__("_ZN4weft7runtime5steps13factorizationE");
@@ -200,6 +200,8 @@ extern const weft_step weft_step_update_slice __asm__("_ZN4weft7runtime5steps12u
 extern const weft_step weft_step_update_rows __asm__("_ZN4weft7runtime5steps11update_rowsE");
 extern const weft_step weft_step_check __asm__("_ZN4weft7runtime5steps5checkE");
 extern const weft_step weft_step_loop __asm__("_ZN4weft7runtime5steps4loopE");
+// weft_step_factorization together with what does it: Eigen, from weft::runtime_eigen.
+extern const weft_step weft_step_linear_algebra __asm__("_ZN4weft7runtime5steps14linear_algebraE");
 extern const weft_step* const weft_linked_steps[];
 #endif
 
