@@ -32,7 +32,8 @@ bool is_npy(const std::string& path);
 bool is_safetensors(const std::string& path);
 // Of *.npy one, without a name; of *.safetensors all. Throws Failure.
 std::vector<Array> read_arrays(const std::string& path);
-// In row-major order. The file appears at once or not at all. Throws Failure, and weft::Error where it can't be written.
+// In row-major order. The file appears at once or not at all. Throws Failure, and weft::Error where it can't be
+// written.
 void write_npy(const std::string& path, const weft_tensor& tensor);
 struct Named {
   std::string name;
