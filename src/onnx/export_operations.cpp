@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/fail.hpp"
+#include "io/file_values.hpp"
 #include "ir/composites.hpp"
 #include "onnx/writer.hpp"
 #include "record/expressions.hpp"

@@ -9,6 +9,7 @@
 
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
+#include "io/file_values.hpp"
 #include "onnx/functions.hpp"
 #include "record/evaluate.hpp"
 #include "record/record.hpp"

@@ -3,7 +3,8 @@
 
 #include "weft_run.h"
 
-const weft_step* const weft_linked_steps[] = {&weft_step_kernel, &weft_step_linear_algebra, NULL};
+const weft_step* const weft_linked_steps[] = {&weft_step_kernel, &weft_step_check, &weft_step_linear_algebra,
+                                             NULL};
 
 int main(int count, char** names) {
   float elements[9] = {4, 0, 0, 0, 9, 0, 0, 0, 16};

@@ -186,7 +186,7 @@ static void misuse(const char* path) {
   CHECK_REFUSED(weft_function_call(forward, 0, arguments, 5, NULL, 1), WEFT_BAD_CALL, "results is a null pointer");
   CHECK_REFUSED(weft_function_call(NULL, 0, arguments, 5, &result, 1), WEFT_BAD_CALL, "the handle is a null pointer");
 
-  CHECK_REFUSED(weft_package_open("/nowhere.weft", &none), WEFT_BAD_PACKAGE, "/nowhere.weft can't be read: No such");
+  CHECK_REFUSED(weft_package_open("/nowhere.weft", &none), WEFT_BAD_PACKAGE, "/nowhere.weft can't be opened: No such");
   CHECK(none == NULL);
   CHECK_REFUSED(weft_package_open("/", &none), WEFT_BAD_PACKAGE, "is no file");
   CHECK_REFUSED(weft_package_open("/dev/null", &none), WEFT_BAD_PACKAGE, "is no file");
