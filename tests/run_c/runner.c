@@ -188,8 +188,8 @@ static void misuse(const char* path) {
 
   CHECK_REFUSED(weft_package_open("/nowhere.weft", &none), WEFT_BAD_PACKAGE, "/nowhere.weft can't be opened: No such");
   CHECK(none == NULL);
-  CHECK_REFUSED(weft_package_open("/", &none), WEFT_BAD_PACKAGE, "is no file");
-  CHECK_REFUSED(weft_package_open("/dev/null", &none), WEFT_BAD_PACKAGE, "is no file");
+  CHECK_REFUSED(weft_package_open("/", &none), WEFT_BAD_PACKAGE, "is no regular file");
+  CHECK_REFUSED(weft_package_open("/dev/null", &none), WEFT_BAD_PACKAGE, "is no regular file");
   CHECK_REFUSED(weft_package_open(NULL, &none), WEFT_BAD_CALL, "path is a null pointer");
   CHECK_REFUSED(weft_package_open(path, NULL), WEFT_BAD_CALL, "package is a null pointer");
   CHECK_REFUSED(weft_package_open_bytes("no package", 10, "some bytes", &none), WEFT_BAD_PACKAGE,
