@@ -328,9 +328,9 @@ TEST_CASE("of a package all but the elements of weights is its head" * needs(a_c
   const std::string file = folder.file("f.weft");
   package(file, {"forward", {.weights = true}}, compile(forward, bind(model)), x);
   std::string bytes = read(file);
-  const auto head_of = [](const std::string& bytes) {
-    std::uint64_t size = 0;
-    for (std::uint64_t wanted; (wanted = runtime::package_head(std::string_view(bytes).substr(0, size))) > size;)
+  const auto head_of = [](std::string_view bytes) {
+    std::uint64_t size = 0, wanted = 0;
+    while (size < bytes.size() && (wanted = runtime::package_head(bytes.substr(0, size))) > size)
       size = std::min<std::uint64_t>(wanted, bytes.size());
     return size;
   };
@@ -339,7 +339,8 @@ TEST_CASE("of a package all but the elements of weights is its head" * needs(a_c
   package(file, "forward", compile(forward), model, x);
   CHECK(head_of(read(file)) == read(file).size());
   // What is cut off or says too much is asked for no further than there is.
-  for (std::size_t size = 0; size < bytes.size(); ++size) CHECK(head_of(bytes.substr(0, size)) <= size);
+  for (std::size_t size = 0; size < bytes.size(); size += size < 1000 ? 1 : 100)
+    CHECK(head_of(std::string_view(bytes).substr(0, size)) <= size);
   for (std::size_t at = 16; at < 16 + 8 * 16; ++at) {
     bytes[at] = static_cast<char>(~bytes[at]);
     CHECK(head_of(bytes) <= bytes.size());
