@@ -435,9 +435,7 @@ runtime::PackageFile file_at(const char* function, const std::string& path, cons
                         : MappedFile::open(function, path.c_str(), loc,
                                            options.map_weights ? runtime::package_head : MappedFile::everything);
   try {
-    const std::span<const std::uint8_t> bytes = file->bytes();
-    runtime::PackageFile made =
-        runtime::parse_package({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, read_step);
+    runtime::PackageFile made = runtime::parse_package(file->text(), read_step);
     if (runs) runtime::prepare(made, options.pack_weights, &runtime::cuda::package_device());
     if (options.check_weights)
       if (const std::string name = damaged_weight(made); !name.empty())

@@ -340,12 +340,6 @@ std::uint64_t package_head(std::string_view begin) {
   return header > most_bytes ? all : weights + words + header;
 }
 
-std::string guards_text(const PackageSpecialization& made) {
-  FieldWriter to;
-  to(made.arguments, made.symbols, made.conditions);
-  return to.bytes();
-}
-
 std::string write_package(const PackageFile& package, std::string& refusal) {
   FieldWriter to;
   to(std::string(version()), kernel_abi, package.weights);
@@ -441,12 +435,6 @@ PackageFile parse_package(std::string_view bytes, const StepReader& read_step) {
   } catch (const std::exception& error) {
     refuse("can't be used: ", error.what());
   }
-}
-
-std::string damaged_weight(const PackageFile& package) {
-  for (const PackageWeight& weight : package.weights)
-    if (digest(weight.bytes) != weight.digest) return weight.name;
-  return {};
 }
 
 void prepare(PackageFile& package, bool packs, const PackageDevice* device) {

@@ -95,6 +95,18 @@ std::string mismatch(const PackageSpecialization& held, const std::vector<GivenL
   return {};
 }
 
+std::string guards_text(const PackageSpecialization& made) {
+  FieldWriter to;
+  to(made.arguments, made.symbols, made.conditions);
+  return to.bytes();
+}
+
+std::string damaged_weight(const PackageFile& package) {
+  for (const PackageWeight& weight : package.weights)
+    if (digest(weight.bytes) != weight.digest) return weight.name;
+  return {};
+}
+
 std::string to_text(const PackageFile& package) {
   std::string text;
   for (const PackageEntry& entry : package.entries) {
