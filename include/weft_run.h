@@ -101,8 +101,9 @@ typedef struct weft_reader {
   // Reads the file of this name whole and returns 0; any other number says that it could not. Weights are used where
   // they lie if `*bytes` is aligned to 16 bytes; else all is copied.
   int32_t (*read)(void* context, const char* path, const void** bytes, size_t* size);
-  // Is called once, from any thread, when Weft no longer needs what `read` gave: at once where the package has no
-  // weights, was copied or is refused, else when the package and its functions are closed. Null: nothing is to be done.
+  // Is called once, from any thread, for each `read` that returned 0, with what it gave (null, too), when Weft no longer
+  // needs that: at once where the package has no weights, was copied or is refused, else when the package and its
+  // functions are closed. Null: nothing is to be done.
   void (*release)(void* context, const void* bytes, size_t size);
 } weft_reader;
 // The reader itself is not needed afterwards.
@@ -191,7 +192,7 @@ extern const weft_step weft_step_packed_matmul __asm__("_ZN4weft7runtime5steps13
 extern const weft_step weft_step_onednn_matmul __asm__("_ZN4weft7runtime5steps13onednn_matmulE");
 extern const weft_step weft_step_cblas_matmul __asm__("_ZN4weft7runtime5steps12cblas_matmulE");
 extern const weft_step weft_step_onednn_convolution __asm__("_ZN4weft7runtime5steps18onednn_convolutionE");
-// Sums by index, sorts, factorizations of matrices, parts of a value that are replaced, checks, loops.
+// Sums by index, sorts, factorizations of matrices and Fourier transforms, parts of a value that are replaced, checks, loops.
 extern const weft_step weft_step_scatter __asm__("_ZN4weft7runtime5steps7scatterE");
 extern const weft_step weft_step_argsort __asm__("_ZN4weft7runtime5steps7argsortE");
 extern const weft_step weft_step_factorization __asm__("_ZN4weft7runtime5steps13factorizationE");
@@ -199,6 +200,8 @@ extern const weft_step weft_step_update_slice __asm__("_ZN4weft7runtime5steps12u
 extern const weft_step weft_step_update_rows __asm__("_ZN4weft7runtime5steps11update_rowsE");
 extern const weft_step weft_step_check __asm__("_ZN4weft7runtime5steps5checkE");
 extern const weft_step weft_step_loop __asm__("_ZN4weft7runtime5steps4loopE");
+// weft_step_factorization together with what does it: Eigen, from weft::runtime_eigen.
+extern const weft_step weft_step_linear_algebra __asm__("_ZN4weft7runtime5steps14linear_algebraE");
 extern const weft_step* const weft_linked_steps[];
 #endif
 

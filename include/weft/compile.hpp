@@ -205,10 +205,10 @@ template <class R = Tensor>
 auto compile(R (*f)(At, At, At), const CompileOptions& options = {}, Loc loc = Loc::current()) {
   return detail::make_compiled(detail::operation_call(f, loc), Bound<>(), options, loc);
 }
-// f, whose first arguments are bound objects: compile(f, bind(model, optimizer)).
-template <class F, class... T>
-requires detail::Stateless<F>
-auto compile(F f, Bound<T...> bound, const CompileOptions& options = {}, Loc loc = Loc::current()) {
+// f, whose first arguments are bound objects: compile(f, bind(model, optimizer)). {} has no type: it is options.
+template <class F, class B>
+requires(detail::Stateless<F>&& detail::is_bound<B>) auto compile(F f, B bound, const CompileOptions& options = {},
+                                                                  Loc loc = Loc::current()) {
   return detail::make_compiled(std::move(f), bound, options, loc);
 }
 // A model: its members are leaves, bound by reference. A non-const model is state, as its operator() may change it.

@@ -165,7 +165,7 @@ void restore(T& value, ResultReader& from) {
 // Null for void.
 using MakeResult = std::shared_ptr<void> (*)(ResultReader& from);
 
-struct PackageState;
+struct LoadedPackage;
 struct PackageDraft;
 struct EntryWeights;
 // Adds the innermost call of this thread, whose result is there too.
@@ -178,7 +178,7 @@ void add_call(PackageDraft& to, EntryName name, const FunctionHandle& function, 
 std::vector<FunctionHandle> functions_to_package(const FunctionHandle& function, const EntryName& entry,
                                                  const LeafList& arguments);
 // `weights`: those that its plans read; null where they read none.
-FunctionHandle package_function(const std::shared_ptr<const PackageState>& package, const std::string& name,
+FunctionHandle package_function(const std::shared_ptr<const LoadedPackage>& package, const std::string& name,
                                 const CallSignature& signature, const TypeLines& types, const Access* accesses,
                                 MakeResult make, std::shared_ptr<const EntryWeights>& weights, Loc loc);
 // Finds what the package holds for the call's arguments. Throws Error where it holds nothing.
@@ -249,7 +249,7 @@ class PackageFunction<R(P...)> {
   using EntryWeights = std::shared_ptr<const detail::EntryWeights>;
   PackageFunction(detail::FunctionHandle function, EntryWeights weights)
       : function_(std::move(function)), weights_(std::move(weights)) {}
-  static PackageFunction find(const std::shared_ptr<const detail::PackageState>& package, const std::string& name,
+  static PackageFunction find(const std::shared_ptr<const detail::LoadedPackage>& package, const std::string& name,
                               Loc loc) {
     constexpr Access accesses[] = {detail::access<P>..., Access::input};
     detail::MakeResult make = nullptr;
@@ -296,8 +296,8 @@ class Package {
 
  private:
   friend Package load_package(const std::string& path, const struct LoadOptions& options, Loc loc);
-  explicit Package(std::shared_ptr<detail::PackageState> state) : state_(std::move(state)) {}
-  std::shared_ptr<detail::PackageState> state_;
+  explicit Package(std::shared_ptr<detail::LoadedPackage> state) : state_(std::move(state)) {}
+  std::shared_ptr<detail::LoadedPackage> state_;
 };
 
 // How a package is read.
@@ -305,6 +305,11 @@ struct LoadOptions {
   // Gives the bytes of the package instead of the file's own: of one that is encrypted, or lies in an archive. What it
   // throws is thrown by load_package. They are kept in memory as long as the package has weights.
   std::function<std::string(const std::string& path)> reader = {};
+  // Whether weights are mapped: a page is read when it is used, and processes share it. Then the file must not be
+  // written into or cut off while the package lives: a call that reads what is gone ends the process (SIGBUS). A file
+  // that is given the name by a rename, as package() does, is another one. false: they are read into memory, and the
+  // file is not needed afterwards. All but weights is read in any case.
+  bool map_weights = true;
   // Reads all weights and holds them against their digests: else those that are damaged are taken as they are.
   bool check_weights = false;
   // Whether products and convolutions keep weights in the order in which they read them, beside the file's, from the

@@ -7,7 +7,7 @@
 #include "base/fail.hpp"
 #include "base/storage.hpp"
 #include "data/codecs.hpp"
-#include "io/file.hpp"
+#include "io/file_values.hpp"
 #include "record/evaluate.hpp"
 #include "record/record.hpp"
 
@@ -98,7 +98,7 @@ Tensor bytes_tensor(const std::vector<std::uint8_t>& bytes, Loc loc) {
   return from_span(std::span<const std::uint8_t>(bytes), {static_cast<std::int64_t>(bytes.size())}, loc);
 }
 void write(const char* operation, const char* path, const std::vector<std::uint8_t>& bytes, Loc loc) {
-  io::NewFile file(operation, path, loc);
+  NewFile file(operation, path, loc);
   file.write(bytes);
   file.finish();
 }
@@ -108,7 +108,7 @@ void write(const char* operation, const char* path, const std::vector<std::uint8
 Tensor read_image(const std::string& path, ImageMode mode, Loc loc) {
   Operation call("read_image", loc);
   refuse_trace("read_image", call.loc());
-  const auto file = io::MappedFile::open("read_image", path.c_str(), call.loc());
+  const auto file = MappedFile::open("read_image", path.c_str(), call.loc());
   try {
     return decode(file->bytes(), mode, call.loc());
   } catch (const BadImage& reason) {

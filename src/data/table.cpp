@@ -11,8 +11,8 @@
 #include <unordered_map>
 
 #include "base/fail.hpp"
+#include "base/file.hpp"
 #include "base/storage.hpp"
-#include "io/file.hpp"
 #include "record/evaluate.hpp"
 #include "record/record.hpp"
 
@@ -35,7 +35,7 @@ struct Table::Data {
     bool quoted, doubled;  // doubled: holds quotes, twice each
   };
 
-  std::shared_ptr<const io::MappedFile> file;
+  std::shared_ptr<const MappedFile> file;
   std::string path;
   TableOptions options;
   std::vector<std::string> names;
@@ -232,8 +232,7 @@ const std::vector<std::string>& Table::names() const { return data_->names; }
 
 Table read_table(const std::string& path, const TableOptions& options, Loc loc) {
   if (recorder().trace()) fail("read_table", loc, "files can't be read inside a compiled function");
-  Table table(
-      new Table::Data{io::MappedFile::open("read_table", path.c_str(), loc), path.c_str(), options, {}, {}, {}});
+  Table table(new Table::Data{MappedFile::open("read_table", path.c_str(), loc), path.c_str(), options, {}, {}, {}});
   table.data_->read(loc);
   return table;
 }

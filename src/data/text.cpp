@@ -4,13 +4,13 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
-#include "io/file.hpp"
+#include "base/file.hpp"
 #include "record/record.hpp"
 
 namespace weft::data {
 namespace {
 
-std::string_view text_of(const io::MappedFile& file) {
+std::string_view text_of(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 void refuse_trace(const char* operation, Loc loc) {
@@ -21,12 +21,12 @@ void refuse_trace(const char* operation, Loc loc) {
 
 std::string read_text(const std::string& path, Loc loc) {
   refuse_trace("read_text", loc);
-  return std::string(text_of(*io::MappedFile::open("read_text", path.c_str(), loc)));
+  return std::string(text_of(*MappedFile::open("read_text", path.c_str(), loc)));
 }
 
 std::vector<std::string> read_lines(const std::string& path, Loc loc) {
   refuse_trace("read_lines", loc);
-  const auto file = io::MappedFile::open("read_lines", path.c_str(), loc);
+  const auto file = MappedFile::open("read_lines", path.c_str(), loc);
   std::string_view text = text_of(*file);
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   std::vector<std::string> lines;

@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fail.hpp"
+#include "base/file.hpp"
 #include "base/text_reader.hpp"
 #include "export/exported_graph.hpp"
 #include "export/imported_checks.hpp"
-#include "io/file.hpp"
 #include "ir/graph_json.hpp"
 #include "ir/operation_set.hpp"
 #include "ir/parse.hpp"
@@ -361,14 +361,14 @@ std::string tensors_path(const std::string& path) {
 void save_graph(const std::string& path, const ExportedGraph& graph, Loc loc) {
   const std::string text = path.ends_with(".json") ? graph.json() : graph.text();
   // The text is on its way to the disk before the weights get their name.
-  io::NewFile file("save_graph", path.c_str(), loc);
+  NewFile file("save_graph", path.c_str(), loc);
   file.write(text);
   if (!graph.tensors().empty()) io::save(tensors_path(path), graph.tensors(), loc);
   file.finish();
 }
 
 ExportedGraph load_graph(const std::string& path, Loc loc) {
-  const auto file = io::MappedFile::open("load_graph", path.c_str(), loc);
+  const auto file = MappedFile::open("load_graph", path.c_str(), loc);
   std::map<std::string, Tensor> tensors;
   const std::string beside = tensors_path(path);
   if (access(beside.c_str(), F_OK) == 0)

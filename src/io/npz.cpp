@@ -9,7 +9,7 @@
 
 #include "base/fail.hpp"
 #include "base/storage.hpp"
-#include "io/file.hpp"
+#include "io/file_values.hpp"
 #include "io/npy.hpp"
 #include "io/safetensors.hpp"
 #include "record/evaluate.hpp"

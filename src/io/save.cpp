@@ -8,7 +8,7 @@
 
 #include "base/fail.hpp"
 #include "base/wildcards.hpp"
-#include "io/file.hpp"
+#include "io/file_values.hpp"
 #include "io/numbers.hpp"
 #include "io/safetensors.hpp"
 #include "record/evaluate.hpp"

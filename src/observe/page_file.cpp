@@ -6,10 +6,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <stdexcept>
 #include <thread>
 
 #include "base/fail.hpp"
+#include "base/file.hpp"
 #include "observe/median.hpp"
 #include "observe/run_memory.hpp"
 #include "weft/version.hpp"
@@ -78,17 +78,11 @@ void write_page(RunLog& s, bool complete) {
 
   const std::filesystem::path path =
       std::filesystem::path(s.folder) / concat_text(program_invocation_short_name, "-", getpid(), ".html");
-  const std::filesystem::path unfinished = path.string() + ".part";
   std::error_code error;
   std::filesystem::create_directories(s.folder, error);
-  std::ofstream out(unfinished, std::ios::binary);
-  out << page;
-  out.close();
-  if (out) std::filesystem::rename(unfinished, path, error);
-  if (!out || error) {
-    std::filesystem::remove(unfinished, error);
-    throw std::runtime_error(path.string() + " can't be written");
-  }
+  NewFile file("", path.c_str(), {});
+  file.write(page);
+  file.finish(false);  // it is written each second: nobody waits for the disk
   s.written = Clock::now();
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "io/file_values.hpp"
 #include "onnx/program.hpp"
 #include "record/record.hpp"
 

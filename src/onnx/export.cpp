@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "io/file_values.hpp"
 #include "ir/callee.hpp"
 #include "onnx/writer.hpp"
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/fail.hpp"
+#include "io/file_values.hpp"
 #include "ir/composites.hpp"
 #include "onnx/writer.hpp"
 #include "record/expressions.hpp"
@@ -303,29 +304,15 @@ std::string Writer::written(const Node& node) {
                   {filled(node.type, empty), emit("Unsqueeze", {name(*first), integers({-1})}), name(node.input(1))},
                   {attribute("reduction", adds ? "add" : "max")});
     }
-    case Op::update_slice: {
+    case Op::update_slice: {  // by the numbers of rows: slices around the update would have sizes that values decide
       const int axis = node.attributes<Along>().axis;
-      const std::string x = name(*first), start = emit("Reshape", {name(node.input(2)), integers({1})});
-      const std::string after = emit("Add", {start, size(shape_of(node.input(1))[axis])});
-      const std::string axes = integers({axis}), zero = integers({0}),
-                        end = integers({std::numeric_limits<std::int64_t>::max()});
-      return emit("Concat",
-                  {emit("Slice", {x, zero, start, axes}), name(node.input(1)), emit("Slice", {x, after, end, axes})},
-                  {attribute("axis", axis)});
+      const std::string count = emit("Squeeze", {size(shape_of(node.input(1))[axis])});
+      const std::string rows = emit("Range", {integer(DType::i64, 0), count, integer(DType::i64, 1)});
+      return rows_updated(node, axis, emit("Add", {rows, cast(name(node.input(2)), DType::i64)}), false);
     }
     case Op::update_rows: {
       const auto& how = node.attributes<RowUpdate>();
-      const auto turned = [&](const std::string& x) {
-        if (how.axis == 0) return x;
-        Integers perm;
-        for (int i = 0; i < rank; ++i) perm.push_back(i);
-        std::swap(perm[0], perm[how.axis]);
-        return emit("Transpose", {x}, {attribute("perm", perm)});
-      };
-      return turned(emit(
-          "ScatterND",
-          {turned(name(*first)), emit("Unsqueeze", {name(node.input(2)), integers({-1})}), turned(name(node.input(1)))},
-          {attribute("reduction", how.adds ? "add" : "none")}));
+      return rows_updated(node, how.axis, name(node.input(2)), how.adds);
     }
     case Op::argsort: {
       const auto& how = node.attributes<Order>();
@@ -342,6 +329,20 @@ std::string Writer::written(const Node& node) {
     default: break;
   }
   refuse(node, "ONNX has no operation for ", name_of(node), " of ", to_string(node.type));
+}
+// The first operand with the second one in the place of rows of these numbers, along the axis, or added to them.
+std::string Writer::rows_updated(const Node& node, int axis, const std::string& numbers, bool adds) {
+  const auto turned = [&](const std::string& x) {
+    if (axis == 0) return x;
+    Integers perm;
+    for (int i = 0; i < node.type.shape.rank(); ++i) perm.push_back(i);
+    std::swap(perm[0], perm[static_cast<std::size_t>(axis)]);
+    return emit("Transpose", {x}, {attribute("perm", perm)});
+  };
+  return turned(
+      emit("ScatterND",
+           {turned(name(node.input(0))), emit("Unsqueeze", {numbers, integers({-1})}), turned(name(node.input(1)))},
+           {attribute("reduction", adds ? "add" : "none")}));
 }
 std::string Writer::padded(const Node& node) {
   const auto& how = node.attributes<Pad>();

@@ -64,8 +64,8 @@ struct Reader {
   std::string file, folder;
   Loc loc;
   int depth = 0;
-  std::map<std::string, std::shared_ptr<const io::MappedFile>> mapped = {};  // other files, by their paths
-  std::shared_ptr<const io::MappedFile> whole = {};     // the model's own file, where elements stay in it
+  std::map<std::string, std::shared_ptr<const MappedFile>> mapped = {};  // other files, by their paths
+  std::shared_ptr<const MappedFile> whole = {};         // the model's own file, where elements stay in it
   std::span<const WithoutElements::Place> places = {};  // of initializers of the model's graph
 
   template <class... Parts>
@@ -123,8 +123,8 @@ struct Reader {
     const auto [left, at] = std::mismatch(root.begin(), root.end(), path.begin(), path.end());
     if (error || fs::path(location).is_absolute() || left != root.end() || at == path.end())
       refuse("tensor ", to.name, " lies in ", location, ", which is not in the folder of the model");
-    std::shared_ptr<const io::MappedFile>& there = mapped[path];
-    if (!there) there = io::MappedFile::open("onnx::load", path.c_str(), loc);
+    std::shared_ptr<const MappedFile>& there = mapped[path];
+    if (!there) there = MappedFile::open("onnx::load", path.c_str(), loc);
     to.file = there;
     const std::uint64_t size = to.file->bytes().size();
     to.offset = offset;
@@ -386,7 +386,7 @@ const AttributeData* NodeData::find(std::string_view wanted) const {
 }
 
 ModelData parse_model(std::span<const std::uint8_t> bytes, const std::string& file, const std::string& folder, Loc loc,
-                      const std::shared_ptr<const io::MappedFile>& mapped) {
+                      const std::shared_ptr<const MappedFile>& mapped) {
   Reader reader{file, folder, loc};
   schema::ModelProto parsed;
   std::optional<WithoutElements> small;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "io/file.hpp"
+#include "base/file.hpp"
 #include "weft/dtype.hpp"
 #include "weft/error.hpp"
 
@@ -30,7 +30,7 @@ struct TensorData {
   std::vector<std::string> texts = {};  // the elements of a tensor of strings
   // Where the elements lie in a file: `bytes` is empty then. `place`: as the model says it of another file.
   std::vector<std::pair<std::string, std::string>> place = {};
-  std::shared_ptr<const io::MappedFile> file = {};
+  std::shared_ptr<const MappedFile> file = {};
   std::uint64_t offset = 0, length = 0;
   std::int64_t count() const;
   std::span<const std::uint8_t> elements() const;
@@ -99,7 +99,7 @@ struct ModelData {
 // Throws Error that begins with `file` where the bytes are no model. Other files are read from `folder`; empty: none
 // is. `mapped`: whose bytes these are, where the elements of large initializers may stay there.
 ModelData parse_model(std::span<const std::uint8_t> bytes, const std::string& file, const std::string& folder, Loc loc,
-                      const std::shared_ptr<const io::MappedFile>& mapped = nullptr);
+                      const std::shared_ptr<const MappedFile>& mapped = nullptr);
 // Throws Error where it takes more than 2 GiB.
 std::string serialize_model(const ModelData& model);
 // One tensor in a file of its own, as the tests of the onnx package have them.

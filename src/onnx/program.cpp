@@ -9,6 +9,7 @@
 
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
+#include "io/file_values.hpp"
 #include "onnx/functions.hpp"
 #include "record/evaluate.hpp"
 #include "record/record.hpp"
@@ -297,9 +298,9 @@ std::vector<Port> outputs(const Model& model) {
 }
 
 Model load(const std::string& path, Loc loc) {
-  const auto file = io::MappedFile::open("onnx::load", path.c_str(), loc);
+  const auto file = MappedFile::open("onnx::load", path.c_str(), loc);
   const std::string name = path.substr(path.find_last_of('/') + 1);
-  return make_model(parse_model(file->bytes(), name, io::folder_of(path), loc, file), name, loc);
+  return make_model(parse_model(file->bytes(), name, folder_of(path), loc, file), name, loc);
 }
 Model load(std::span<const std::byte> bytes, Loc loc) {
   const std::span elements(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
+#include "base/file.hpp"
 #include "export/names.hpp"
-#include "io/file.hpp"
 #include "onnx/engine.hpp"
 #include "trace/call_context.hpp"
 #include "weft/onnx.hpp"
@@ -79,7 +79,7 @@ void detail::save_call(const NewModel& to, const weft::detail::FunctionHandle& h
   }
   check_count("output_names", to.options.output_names, ports.outputs.size());
   const WrittenModel written = write_model(traced.graph, ports, {"onnx::save", file, loc});
-  io::NewFile out("onnx::save", to.path.c_str(), loc);
+  NewFile out("onnx::save", to.path.c_str(), loc);
   out.write(serialize_model(written.model));
   out.finish();
 }

@@ -1,6 +1,7 @@
 #include "onnx/writer.hpp"
 
 #include "base/fail.hpp"
+#include "io/file_values.hpp"
 #include "record/record.hpp"
 
 namespace weft::onnx {

@@ -65,6 +65,7 @@ class Writer {
   std::vector<std::string> operands(const Node& node);
   void write(const Node& node);
   std::string written(const Node& node);
+  std::string rows_updated(const Node& node, int axis, const std::string& numbers, bool adds);
   std::string padded(const Node& node);
   std::string convolved(const Node& node);
   void write_call(const Node& node);

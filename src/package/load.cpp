@@ -2,14 +2,14 @@
 // file: a call finds one by its guards and runs the plan, as any call does (trace/call.cpp), and is refused where it
 // finds none.
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <set>
 
 #include "base/fail.hpp"
 #include "base/fork.hpp"
-#include "io/file.hpp"
+#include "base/shared_value.hpp"
+#include "io/file_values.hpp"
 #include "package/leaves.hpp"
 #include "pipeline.hpp"
 #include "record/record.hpp"
@@ -33,12 +33,12 @@ struct PlacedWeight {
 // The weights that an entry's plans read.
 struct EntryWeights {
   std::vector<PlacedWeight> placed;  // ascending
-  std::atomic<std::shared_ptr<const std::vector<Tensor>>> now;
+  SharedValue<const std::vector<Tensor>> now;
 };
 
-struct PackageState {
-  std::string name;                             // of the file, without its folders
-  std::shared_ptr<const io::MappedFile> bytes;  // where the weights lie
+struct LoadedPackage {
+  std::string name;                         // of the file, without its folders
+  std::shared_ptr<const MappedFile> bytes;  // where the weights lie
   runtime::PackageFile file;
   std::vector<std::shared_ptr<EntryWeights>> weights;  // by entry
   RecursiveMutex updating;
@@ -138,7 +138,8 @@ std::shared_ptr<Specialization> specialization_of(const runtime::PackageSpeciali
     traced.inputs.push_back(kept_leaf(static_cast<std::size_t>(found - weights.placed.begin())));
   }
   for (const runtime::PackageSource& each : from.results) traced.results.push_back(source_of(each));
-  for (const runtime::PackageState& each : from.states) traced.states.push_back({each.leaf, source_of(each.source)});
+  for (const runtime::PackageStateTensor& each : from.states)
+    traced.states.push_back({each.leaf, source_of(each.source)});
   for (const runtime::PackageNumbers& each : from.numbers) traced.numbers.push_back({each.leaf, each.bytes});
   traced.generator = source_of(from.generator);
   segment.draws = traced.generator.kind != Source::Kind::undefined ||
@@ -308,7 +309,7 @@ std::size_t ResultReader::length(std::size_t packed) {
   return static_cast<std::size_t>(count);
 }
 
-FunctionHandle package_function(const std::shared_ptr<const PackageState>& package, const std::string& name,
+FunctionHandle package_function(const std::shared_ptr<const LoadedPackage>& package, const std::string& name,
                                 const CallSignature& signature, const TypeLines& types, const Access* accesses,
                                 MakeResult make, std::shared_ptr<const EntryWeights>& weights, Loc loc) {
   const std::string whole = concat_text(name, " of ", package->name);
@@ -342,7 +343,7 @@ FunctionHandle package_function(const std::shared_ptr<const PackageState>& packa
     const runtime::PackageSpecialization& each = entry->specializations[i];
     if (!LeafOrder(each.arguments).is_of(signature) || !gives_generator(each))
       fail("load_package", loc, whole, " is damaged: its arguments are not of its types");
-    for (const runtime::PackageState& state : each.states) require_written(each.arguments[state.leaf]);
+    for (const runtime::PackageStateTensor& state : each.states) require_written(each.arguments[state.leaf]);
     for (const runtime::PackageNumbers& numbers : each.numbers) require_written(each.arguments[numbers.leaf]);
     auto made = specialization_of(each, *own, executables[i], accesses);
     try {
@@ -364,7 +365,7 @@ void begin_package_call(Call& call, const Function& function, const EntryWeights
          "outside of it");
   if (!call.begin()) refuse_derivative(function, loc);
   if (!weights) return;
-  const std::shared_ptr<const std::vector<Tensor>> now = weights->now.load(std::memory_order_acquire);
+  const std::shared_ptr<const std::vector<Tensor>> now = weights->now.load();
   innermost_scratch().kept.assign(now->begin(), now->end());
 }
 
@@ -410,14 +411,13 @@ void Package::update_constants(const std::map<std::string, Tensor>& values, Loc 
   detail::WeightPlacement placement{loc};
   std::vector<std::shared_ptr<const std::vector<Tensor>>> all;  // by entry; stored when nothing can fail any more
   for (const std::shared_ptr<detail::EntryWeights>& entry : state_->weights) {
-    auto next = std::make_shared<std::vector<Tensor>>(*entry->now.load(std::memory_order_acquire));
+    auto next = std::make_shared<std::vector<Tensor>>(*entry->now.load());
     for (std::size_t i = 0; i < next->size(); ++i)
       if (const auto found = given.find(entry->placed[i].number); found != given.end())
         (*next)[i] = placement.put(found->second, entry->placed[i]);
     all.push_back(std::move(next));
   }
-  for (std::size_t i = 0; i < all.size(); ++i)
-    state_->weights[i]->now.store(std::move(all[i]), std::memory_order_release);
+  for (std::size_t i = 0; i < all.size(); ++i) state_->weights[i]->now.exchange(std::move(all[i]));
 }
 
 namespace {
@@ -430,12 +430,12 @@ std::shared_ptr<const runtime::Preparable> read_step(const std::string& name, ru
 
 // `runs`: its plans are made ready.
 runtime::PackageFile file_at(const char* function, const std::string& path, const LoadOptions& options, Loc loc,
-                             bool runs, std::shared_ptr<const io::MappedFile>& file) {
-  file = options.reader ? io::MappedFile::of(options.reader(path)) : io::MappedFile::open(function, path.c_str(), loc);
+                             bool runs, std::shared_ptr<const MappedFile>& file) {
+  file = options.reader ? MappedFile::of(options.reader(path))
+                        : MappedFile::open(function, path.c_str(), loc,
+                                           options.map_weights ? runtime::package_head : MappedFile::everything);
   try {
-    const std::span<const std::uint8_t> bytes = file->bytes();
-    runtime::PackageFile made =
-        runtime::parse_package({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, read_step);
+    runtime::PackageFile made = runtime::parse_package(file->text(), read_step);
     if (runs) runtime::prepare(made, options.pack_weights, &runtime::cuda::package_device());
     if (options.check_weights)
       if (const std::string name = damaged_weight(made); !name.empty())
@@ -453,7 +453,7 @@ runtime::PackageFile file_at(const char* function, const std::string& path, cons
 }  // namespace
 
 std::string describe_package(const std::string& path, const LoadOptions& options, Loc loc) try {
-  std::shared_ptr<const io::MappedFile> file;
+  std::shared_ptr<const MappedFile> file;
   const runtime::PackageFile made = file_at("describe_package", path, options, loc, false, file);
   return origin_text(made) + "\n" + to_text(made);
 } catch (const std::bad_alloc&) {
@@ -461,8 +461,8 @@ std::string describe_package(const std::string& path, const LoadOptions& options
 }
 
 Package load_package(const std::string& path, const LoadOptions& options, Loc loc) try {
-  std::shared_ptr<const io::MappedFile> file;
-  auto state = std::make_shared<detail::PackageState>();
+  std::shared_ptr<const MappedFile> file;
+  auto state = std::make_shared<detail::LoadedPackage>();
   state->name = path.substr(path.rfind('/') + 1);
   state->file = file_at("load_package", path, options, loc, true, file);
   std::vector<Tensor> weights;
@@ -483,7 +483,7 @@ Package load_package(const std::string& path, const LoadOptions& options, Loc lo
     own->placed.assign(placed.begin(), placed.end());
     auto values = std::make_shared<std::vector<Tensor>>();
     for (const detail::PlacedWeight& each : placed) values->push_back(placement.put(weights[each.number], each));
-    own->now.store(std::move(values));
+    own->now.exchange(std::move(values));
     auto& list = state->executables.emplace_back();
     for (runtime::PackageSpecialization& each : entry.specializations) {
       auto executable = std::make_shared<Executable>();

@@ -5,7 +5,7 @@
 
 #include "base/fail.hpp"
 #include "base/no_compiler.hpp"
-#include "io/file.hpp"
+#include "io/file_values.hpp"
 #include "io/safetensors.hpp"
 #include "package/leaves.hpp"
 #include "runtime/cuda/package_code.hpp"
@@ -125,7 +125,7 @@ std::vector<HeldInput> hold_bound(EntryName name, const Scratch& scratch, int bo
                                ", which is bound to it: a package holds what is bound as it is"));
   };
   const auto moved = [&](std::uint32_t& leaf) { leaf -= count; };
-  for (runtime::PackageState& state : to.states) refuse_bound(state.leaf, "changes");
+  for (runtime::PackageStateTensor& state : to.states) refuse_bound(state.leaf, "changes");
   for (runtime::PackageNumbers& numbers : to.numbers) refuse_bound(numbers.leaf, "changes");
   const auto move_source = [&](runtime::PackageSource& source) {
     if (source.kind != runtime::PackageSource::Kind::argument) return;
@@ -133,7 +133,7 @@ std::vector<HeldInput> hold_bound(EntryName name, const Scratch& scratch, int bo
     moved(source.index);
   };
   for (runtime::PackageSource& source : to.results) move_source(source);
-  for (runtime::PackageState& state : to.states) moved(state.leaf), move_source(state.source);
+  for (runtime::PackageStateTensor& state : to.states) moved(state.leaf), move_source(state.source);
   for (runtime::PackageNumbers& numbers : to.numbers) moved(numbers.leaf);
   move_source(to.generator);
   for (runtime::PackageOutput& output : to.outputs) {
@@ -382,7 +382,7 @@ void PackageWriter::write(const std::string& path, Loc loc) const {
   std::string refusal;
   const std::string bytes = runtime::write_package(all, refusal);
   if (!refusal.empty()) fail("package", loc, path, " can't be written: ", refusal);
-  io::NewFile file("package", path.c_str(), loc);
+  NewFile file("package", path.c_str(), loc);
   file.write(bytes);
   for (const std::size_t i : order) file.write(text_of(i));
   file.finish();

@@ -106,6 +106,20 @@ bool reads_attention_operand(const Shape& shape, std::span<const Dim> strides) {
   return true;
 }
 
+std::string attention_text(const AttentionNode& node) {
+  return " " + to_string(node.types[0]) + " to " + to_string(node.types[1].shape) +
+         (node.fixed.is_causal ? ", causal" : "");
+}
+
+runtime::EntryPoint attention_entry(std::span<const codegen::CudaAttentionKernel> kernels, Sources& sources) {
+  runtime::EntryPoint entry;
+  for (const codegen::CudaAttentionKernel& kernel : kernels) {
+    sources.add(kernel.name, kernel.text);
+    entry.inner.push_back({kernel.name, 1, kernel.threads, kernel.shared});
+  }
+  return entry;
+}
+
 PlacedAttention::PlacedAttention(const AttentionNode& node, const Candidate& candidate)
     : dims(attention_dims(node)), results(candidate.results.size()) {
   const Dim pairs = dims[0] * dims[1] * dims[3] * dims[4];

@@ -3,9 +3,12 @@
 #pragma once
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "codegen/cuda_attention.hpp"
 #include "providers/provider.hpp"
+#include "providers/sources.hpp"
 #include "runtime/cuda/attention.hpp"
 
 namespace weft::providers {
@@ -25,6 +28,11 @@ std::vector<Dim> attention_dims(const AttentionNode& node);
 void add_attention_strides(std::vector<Dim>& to, const Type& type, std::vector<Dim> strides, bool is_stats);
 // Where an operand's rows may be read from: features side by side, all else at multiples of 16 bytes.
 bool reads_attention_operand(const Shape& shape, std::span<const Dim> strides);
+
+// " bf16[2,8,64,64] to [2,8,64,64], causal"
+std::string attention_text(const AttentionNode& node);
+// Of our own kernels: their sources, and how each is queued.
+runtime::EntryPoint attention_entry(std::span<const codegen::CudaAttentionKernel> kernels, Sources& sources);
 
 // What a payload knows of the call's memory.
 struct PlacedAttention {

@@ -2,11 +2,9 @@
 // keys (weft/detail/cuda_attention_split.inc). Of f16 and bf16, whole, with a floating mask or causal. Lengths may be
 // symbols but for that of the queries.
 #include "base/options.hpp"
-#include "codegen/cuda_attention.hpp"
 #include "ir/callee.hpp"
 #include "ir/composites.hpp"
 #include "providers/attention.hpp"
-#include "providers/sources.hpp"
 #include "providers/stored_payload.hpp"
 #include "runtime/cuda/stored_steps.hpp"
 #include "runtime/cuda/tensor_core_attention.hpp"
@@ -63,22 +61,15 @@ runtime::cuda::StoredSplitAttention stored(const AttentionNode& node, const Plac
 class SplitPayload final : public StoredPayload<runtime::cuda::StoredSplitAttention> {
  public:
   SplitPayload(const AttentionNode& node, const PlacedAttention& placed)
-      : StoredPayload(stored(node, placed)), placed_(placed) {
-    text_ = " " + to_string(node.types[0]) + " to " + to_string(node.types[1].shape) +
-            (node.fixed.is_causal ? ", causal" : "");
-  }
+      : StoredPayload(stored(node, placed)), placed_(placed), text_(attention_text(node)) {}
   std::string details() const override { return text_; }
   std::vector<bool> writes(std::size_t buffers) const override { return placed_.writes(buffers); }
   runtime::EntryPoint emit(providers::Sources& sources) const override {
     const auto& what = stored_.what;
-    runtime::EntryPoint entry;
-    for (const codegen::CudaAttentionKernel& kernel :
-         codegen::cuda_split_attention({what.dtype, what.features, what.value_features,
-                                        what.has_mask ? std::optional(what.mask_dtype) : std::nullopt})) {
-      sources.add(kernel.name, kernel.text);
-      entry.inner.push_back({kernel.name, 1, kernel.threads, kernel.shared});
-    }
-    return entry;
+    return attention_entry(
+        codegen::cuda_split_attention({what.dtype, what.features, what.value_features,
+                                       what.has_mask ? std::optional(what.mask_dtype) : std::nullopt}),
+        sources);
   }
 
  private:

@@ -59,11 +59,6 @@ Pairs pairs_of(const StoredPlans::Fields& fields) {
   return pairs;
 }
 
-std::optional<CacheEntry> entry_of(const Digest& key) {
-  std::optional<CacheEntry> entry = given_entry(key);
-  return entry ? entry : disk_cache()->load(key);
-}
-
 }  // namespace
 
 StoredPlans::StoredPlans(std::span<const Graph> graphs, Fields fields) : fields_(std::move(fields)) {
@@ -101,7 +96,7 @@ StoredPlans::StoredPlans(std::span<const Graph> graphs, Fields fields) : fields_
 std::optional<std::vector<StoredPlan>> StoredPlans::load(std::span<const std::vector<int>> constant_arguments) {
   if (!refusal_.empty()) return std::nullopt;
   try {
-    const std::optional<CacheEntry> entry = entry_of(key_);
+    const std::optional<CacheEntry> entry = find_entry(key_);
     if (auto plans = entry ? read(entry->payload, constant_arguments) : std::nullopt) return plans;
     if (!entry) found_ = nearest();
   } catch (const runtime::Malformed&) {
@@ -158,11 +153,9 @@ std::optional<std::vector<StoredPlan>> StoredPlans::read(const std::string& payl
 
 // Of the entries of the same graph the one that differs in the fewest fields says in which.
 std::string StoredPlans::nearest() const {
-  std::vector<Digest> keys = given_keys_with(graphs_.high);
-  for (const Digest& key : disk_cache()->keys_with(graphs_.high)) keys.push_back(key);
   std::vector<std::string> least;
-  for (const Digest& key : keys) {
-    const std::optional<CacheEntry> entry = entry_of(key);
+  for (const Digest& key : find_keys(graphs_.high)) {
+    const std::optional<CacheEntry> entry = find_entry(key);
     if (!entry) continue;
     try {
       runtime::FieldReader from(entry->payload);

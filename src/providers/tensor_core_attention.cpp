@@ -2,12 +2,10 @@
 // with the functions in their holes. Lengths may be symbols. What is captured is read where it lies, in order.
 #include "runtime/cuda/tensor_core_attention.hpp"
 #include "base/options.hpp"
-#include "codegen/cuda_attention.hpp"
 #include "codegen/cuda_attention_functions.hpp"
 #include "ir/callee.hpp"
 #include "ir/composites.hpp"
 #include "providers/attention.hpp"
-#include "providers/sources.hpp"
 #include "runtime/device_target.hpp"
 
 namespace weft::providers {
@@ -53,8 +51,7 @@ class TensorCorePayload final : public Payload {
   TensorCorePayload(const Candidate& candidate, OwnAttention own)
       : own_(std::move(own)), kernels_(codegen::cuda_attention(own_.kernels())), placed_(own_.node, candidate) {
     const auto& called = candidate.node.attributes().as<AttentionCall>();
-    text_ = " " + to_string(own_.node.types[0]) + " to " + to_string(own_.node.types[1].shape) +
-            (own_.node.fixed.is_causal ? ", causal" : "") + ", " + to_words(attention_mods(called.mods));
+    text_ = attention_text(own_.node) + ", " + to_words(attention_mods(called.mods));
     for (std::size_t i = 0; i < own_.node.captured; ++i)
       captured_bytes_.push_back(storage_bytes(info(own_.node.types[3 + i].dtype), 1));
   }
@@ -62,14 +59,7 @@ class TensorCorePayload final : public Payload {
   std::string by() const override { return "tensor cores"; }
   loop::Cost cost() const override { return placed_.cost; }
   std::vector<bool> writes(std::size_t buffers) const override { return placed_.writes(buffers); }
-  runtime::EntryPoint emit(providers::Sources& sources) const override {
-    runtime::EntryPoint entry;
-    for (const codegen::CudaAttentionKernel& kernel : kernels_) {
-      sources.add(kernel.name, kernel.text);
-      entry.inner.push_back({kernel.name, 1, kernel.threads, kernel.shared});
-    }
-    return entry;
-  }
+  runtime::EntryPoint emit(providers::Sources& sources) const override { return attention_entry(kernels_, sources); }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     const TensorCoreAttentionCall call{.sizes = own_.node.fixed,
                                        .captured = own_.node.captured,

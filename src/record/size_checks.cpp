@@ -111,9 +111,7 @@ void check_guards(const Graph& graph, std::span<const std::int64_t> symbols, con
     for (std::size_t i = 0; i < graph.symbols.size(); ++i)
       sizes += concat_text(i == 0 ? "" : ", ", "s", i, " is ", symbols[i]);
     const std::string line = to_string(condition.loc);
-    fail(operation, loc, sizes, ", and the graph is of sizes with ", condition.holds ? "" : "not ",
-         dims::to_string(condition.left),
-         condition.kind == DimCondition::Kind::less ? " < " : " == ", dims::to_string(condition.right),
+    fail(operation, loc, sizes, ", and the graph is of sizes with ", condition_text(condition),
          line.empty() ? "" : ", decided " + ((condition.after ? "after " : "at ") + line));
   }
 }

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/dim_conditions.hpp"
 #include "base/dlpack.hpp"
 #include "base/float_modes.hpp"
 #include "base/per_thread.hpp"
@@ -82,7 +83,7 @@ struct Scratch {
 
 class Call {
  public:
-  Call(const FunctionState& function, size_t kind, const weft_tensor* const* arguments, size_t count)
+  Call(const OpenFunction& function, size_t kind, const weft_tensor* const* arguments, size_t count)
       : function_(function), arguments_(arguments, count), scratch_(per_thread<Scratch>()) {
     if (kind != WEFT_ANY_KIND && kind >= function.kinds.size())
       refuse(WEFT_BAD_CALL, "kind ", kind, " was asked for, it has ", function.kinds.size());
@@ -115,7 +116,7 @@ class Call {
     // What is an argument as it was before.
     for (std::size_t i = 0; i < given.size(); ++i)
       if (kind_->given[i].kind == PackageSource::Kind::argument) copy_argument(given[i]->data, kind_->given[i].index);
-    for (const runtime::PackageState& state : held.states) {
+    for (const runtime::PackageStateTensor& state : held.states) {
       const bool is_argument = state.source.kind == PackageSource::Kind::argument;
       before.push_back(is_argument ? allocate_bytes(size_of(state.source)) : nullptr);
       if (is_argument) copy_argument(before.back()->data, state.source.index);
@@ -187,8 +188,7 @@ class Call {
       tensors.push_back({given, leaf.dtype, first, elements, is_plain || elements == 0});
     }
     return std::ranges::all_of(held.conditions, [&](const runtime::PackageCondition& condition) {
-      const std::int64_t left = value_of(condition.left), right = value_of(condition.right);
-      return (condition.kind == DimCondition::Kind::equal ? left == right : left < right) == condition.holds;
+      return is_satisfied(condition, value_of(condition.left), value_of(condition.right));
     });
   }
   static bool same(weft_data_type a, weft_data_type b) {
@@ -305,7 +305,7 @@ class Call {
   }
   // Steps only read it.
   void* weight(std::size_t number) {
-    if (!weights_) weights_ = function_.package->weights.load(std::memory_order_acquire);
+    if (!weights_) weights_ = function_.package->weights.load();
     return const_cast<void*>(weights_->at[number]);
   }
   // What keeps the memory of a weight as it is: the bytes of the file, or what has replaced them.
@@ -355,7 +355,7 @@ class Call {
     if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
   }
 
-  const FunctionState& function_;
+  const OpenFunction& function_;
   const std::span<const weft_tensor* const> arguments_;
   Scratch& scratch_;
   const Kind* kind_ = nullptr;

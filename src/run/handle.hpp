@@ -4,9 +4,9 @@
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <utility>
 
 #include "base/lazy.hpp"
+#include "base/shared_value.hpp"
 #include "base/short_lock.hpp"
 #include "run/barrier.hpp"
 
@@ -14,8 +14,7 @@ namespace weft::run {
 
 template <class State>
 struct Handle {
-  mutable RecursiveMutex mutex;        // free in a forked child; who changes the state does not let the process fork
-  std::shared_ptr<const State> state;  // null: closed
+  SharedValue<const State> state;  // null: closed
 };
 
 template <class Handle>  // weft_package, weft_function
@@ -24,28 +23,19 @@ class Handles {
   template <class State>
   Handle* open(std::shared_ptr<State> state) {
     Handle* const handle = take();
-    const NotForking not_forking;
-    const std::lock_guard lock(handle->mutex);
-    handle->state = std::move(state);
+    handle->state.exchange(std::move(state));
     return handle;
   }
   void close(const char* function, Handle* handle) {
     if (!handle) return;
-    decltype(handle->state) state;  // goes when no lock is held
-    {
-      const NotForking not_forking;
-      const std::lock_guard lock(handle->mutex);
-      state = std::exchange(handle->state, nullptr);
-    }
-    if (!state) refuse_closed(function);
+    if (!handle->state.exchange(nullptr)) refuse_closed(function);
     const ShortLock lock(mutex_);
     closed_.push_back(handle);
   }
   // The state stays while the caller has it, whoever closes the handle.
   static auto state_of(const char* function, const Handle* handle) {
     require(function, "the handle", handle);
-    const std::lock_guard lock(handle->mutex);
-    auto state = handle->state;
+    auto state = handle->state.load();
     if (!state) refuse_closed(function);
     return state;
   }

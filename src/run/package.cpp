@@ -1,23 +1,13 @@
 // Opening and describing: handles of packages and of their functions.
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "base/dlpack.hpp"
+#include "base/file.hpp"
 #include "run/state.hpp"
-#include "runtime/directory.hpp"
 #include "runtime/steps.hpp"
 
 namespace weft::run {
-
-PackageBytes::~PackageBytes() {
-  if (is_mapped_) munmap(const_cast<char*>(all_.data()), all_.size());
-  if (reader_.release) reader_.release(reader_.context, all_.data(), all_.size());
-}
 
 namespace {
 
@@ -26,36 +16,50 @@ constinit Lazy<Handles<weft_function>> functions;
 
 using runtime::PackageLeaf, runtime::PackageSource, runtime::PackageSpecialization;
 
-// What is not aligned as weights are is copied.
-std::shared_ptr<const PackageBytes> bytes_of(const char* path, const weft_reader& reader) {
-  constexpr std::size_t alignment = 16;
-  const void* given = nullptr;
-  std::size_t size = 0;
-  const std::int32_t status =
-      require("weft_package_open_with", "reader->read", reader.read)(reader.context, path, &given, &size);
-  if (status != 0)
-    refuse(WEFT_BAD_PACKAGE, "[weft_package_open_with] ", path, " can't be read: its reader gave ", status);
-  if (size > 0) require("weft_package_open_with", "what the reader gave", given);
-  auto bytes = std::make_shared<PackageBytes>(std::string_view(static_cast<const char*>(given), size), reader);
-  if (reinterpret_cast<std::uintptr_t>(given) % alignment == 0) return bytes;
-  return std::make_shared<PackageBytes>(std::string(bytes->all()));
+PackageBytes bytes_of(std::shared_ptr<const MappedFile> file) {
+  const std::string_view all = file->text();
+  return {std::move(file), all};
 }
 
-std::shared_ptr<const PackageBytes> bytes_of(const char* function, const char* path) {
-  const auto refuse_file = [&](const auto&... why) {
-    refuse(WEFT_BAD_PACKAGE, "[", function, "] ", path, " ", why...);
-  };
-  const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe would be waited for
-  const auto refuse_errno = [&] { refuse_file("can't be read: ", std::strerror(errno)); };
-  if (!file) refuse_errno();
-  struct stat found {};
-  if (fstat(file.get(), &found) != 0) refuse_errno();
-  if (!S_ISREG(found.st_mode)) refuse_file("is no file");
-  const auto size = static_cast<std::size_t>(found.st_size);
-  if (size == 0) return std::make_shared<PackageBytes>(std::string());
-  void* const data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
-  if (data == MAP_FAILED) refuse_errno();
-  return std::make_shared<PackageBytes>(std::string_view(static_cast<const char*>(data), size));
+PackageBytes bytes_of(const char* function, const char* path) try {
+  return bytes_of(MappedFile::open(function, path, {}, runtime::package_head));
+} catch (const OutOfMemory&) {
+  throw;
+} catch (const Error& error) {
+  refuse(WEFT_BAD_PACKAGE, error.what());
+}
+
+// What the caller's reader gives, as long as it is used.
+class GivenBytes {
+ public:
+  explicit GivenBytes(const weft_reader& reader) : reader_(reader) {}
+  GivenBytes(const GivenBytes&) = delete;
+  ~GivenBytes() {
+    if (was_read_ && reader_.release) reader_.release(reader_.context, bytes_, size_);
+  }
+  std::string_view read(const char* path) {
+    constexpr const char* function = "weft_package_open_with";
+    const std::int32_t status = require(function, "reader->read", reader_.read)(reader_.context, path, &bytes_, &size_);
+    if (status != 0) refuse(WEFT_BAD_PACKAGE, "[", function, "] ", path, " can't be read: its reader gave ", status);
+    was_read_ = true;
+    if (size_ > 0) require(function, "what the reader gave", bytes_);
+    return {static_cast<const char*>(bytes_), size_};
+  }
+
+ private:
+  const weft_reader reader_;
+  const void* bytes_ = nullptr;
+  std::size_t size_ = 0;
+  bool was_read_ = false;
+};
+
+// What is not aligned as weights are is copied.
+PackageBytes bytes_of(const char* path, const weft_reader& reader) {
+  constexpr std::size_t alignment = 16;
+  const auto given = std::make_shared<GivenBytes>(reader);
+  const std::string_view all = given->read(path);
+  if (reinterpret_cast<std::uintptr_t>(all.data()) % alignment == 0) return {given, all};
+  return bytes_of(MappedFile::of(std::string(all)));
 }
 
 std::shared_ptr<const runtime::Preparable> read_linked_step(const std::string& name, runtime::FieldReader& from) {
@@ -68,19 +72,18 @@ std::shared_ptr<const runtime::Preparable> read_linked_step(const std::string& n
                                             "lists those that it has")};
 }
 
-weft_package* open(const char* function, std::string name, const char* path, std::shared_ptr<const PackageBytes> bytes,
+weft_package* open(const char* function, std::string name, const char* path, const PackageBytes& bytes,
                    bool is_loaded = true) {
-  auto state = std::make_shared<PackageState>();
+  auto state = std::make_shared<OpenPackage>();
   state->name = std::move(name);
-  state->bytes = std::move(bytes);
   try {
     state->is_loaded = is_loaded;
-    state->file = runtime::parse_package(state->bytes->all(), read_linked_step);
+    state->file = runtime::parse_package(bytes.all, read_linked_step);
     if (is_loaded) prepare(state->file);
   } catch (const runtime::PackageRefusal& refusal) {
     refuse(WEFT_BAD_PACKAGE, "[", function, "] ", path, " ", refusal.why);
   }
-  if (state->file.weights.empty()) state->bytes = nullptr;
+  if (!state->file.weights.empty()) state->bytes = bytes.owner;
   auto weights = std::make_shared<Weights>();
   for (const runtime::PackageWeight& weight : state->file.weights) {
     weights->at.push_back(weight.bytes.data());
@@ -88,7 +91,7 @@ weft_package* open(const char* function, std::string name, const char* path, std
                             false);
   }
   weights->replaced.resize(weights->at.size());
-  state->weights.store(std::move(weights));
+  state->weights.exchange(std::move(weights));
   state->text = to_text(state->file);
   state->origin = origin_text(state->file);
   for (const runtime::PackageEntry& entry : state->file.entries) state->names.push_back(entry.name.c_str());
@@ -137,7 +140,7 @@ std::string refusal_of(const PackageSpecialization& held) {
   if (!held.numbers.empty())
     return concat_text("changes ", held.arguments[held.numbers.front().leaf].name,
                        ", a number of C++, which a program in C does not pass: make it a Scalar, an Index or a Buffer");
-  for (const runtime::PackageState& state : held.states) {
+  for (const runtime::PackageStateTensor& state : held.states) {
     const PackageLeaf& leaf = held.arguments[state.leaf];
     const bool computed = state.source.kind == Source::output;
     const PackageLeaf* const from =
@@ -163,7 +166,7 @@ Kind kind_of(const PackageSpecialization& held) {
   kind.refusal = refusal_of(held);
   kind.is_written.resize(held.arguments.size());
   kind.tensor_of.resize(held.arguments.size());
-  for (const runtime::PackageState& state : held.states) kind.is_written[state.leaf] = true;
+  for (const runtime::PackageStateTensor& state : held.states) kind.is_written[state.leaf] = true;
   for (std::size_t i = 0; i < held.arguments.size(); ++i) {
     const PackageLeaf& leaf = held.arguments[i];
     const bool is_tensor = leaf.kind == PackageLeaf::Kind::tensor;
@@ -195,7 +198,7 @@ Kind kind_of(const PackageSpecialization& held) {
   for (std::size_t i = kind.given.size(); i-- > 0;)
     if (kind.given[i].kind == Source::output) kind.result_of[kind.given[i].index] = i;
   kind.in_place.assign(held.outputs.size(), runtime::PackageOutput::no_leaf);
-  for (const runtime::PackageState& state : held.states) {
+  for (const runtime::PackageStateTensor& state : held.states) {
     if (state.source.kind != Source::output) continue;
     const std::uint32_t output = state.source.index;
     if (held.outputs[output].donor == state.leaf && kind.result_of[output] == Kind::none)
@@ -204,7 +207,7 @@ Kind kind_of(const PackageSpecialization& held) {
   return kind;
 }
 
-weft_function* function_of(const std::shared_ptr<const PackageState>& package, const char* name) {
+weft_function* function_of(const std::shared_ptr<const OpenPackage>& package, const char* name) {
   if (!package->is_loaded)
     refuse(WEFT_UNSUPPORTED, "[weft_package_function] ", package->name,
            " was opened to look at, and its code is not loaded: weft_package_open loads it");
@@ -216,7 +219,7 @@ weft_function* function_of(const std::shared_ptr<const PackageState>& package, c
     refuse(WEFT_NO_FUNCTION, "[weft_package_function] ", package->name, " has no function \"", name, "\"; it has ",
            names.empty() ? "none" : names);
   }
-  auto state = std::make_shared<FunctionState>();
+  auto state = std::make_shared<OpenFunction>();
   state->package = package;
   state->name = concat_text(name, " of ", package->name);
   for (const PackageSpecialization& held : entry->specializations) state->kinds.push_back(kind_of(held));
@@ -285,7 +288,7 @@ weft_status weft_package_open_bytes(const void* bytes, size_t size, const char* 
     require("weft_package_open_bytes", "bytes", bytes);
     require("weft_package_open_bytes", "name", name);
     *package = open("weft_package_open_bytes", name, name,
-                    std::make_shared<PackageBytes>(std::string(static_cast<const char*>(bytes), size)));
+                    bytes_of(weft::MappedFile::of(std::string(static_cast<const char*>(bytes), size))));
   });
 }
 

@@ -1,6 +1,5 @@
 // What the handles of the C interface stand for: a package, and a function of one with what its calls need to know.
 #pragma once
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -8,27 +7,17 @@
 #include <vector>
 
 #include "base/fork.hpp"
+#include "base/shared_value.hpp"
 #include "base/storage.hpp"
 #include "run/handle.hpp"
 #include "runtime/package_file.hpp"
 
 namespace weft::run {
 
-// The bytes of a package: mapped, so that only what is used is read, a copy of the caller's, or what its reader gave.
-class PackageBytes {
- public:
-  explicit PackageBytes(std::string copy) : copy_(std::move(copy)), all_(copy_) {}
-  explicit PackageBytes(std::string_view mapped) : all_(mapped), is_mapped_(true) {}
-  PackageBytes(std::string_view given, const weft_reader& reader) : all_(given), reader_(reader) {}
-  PackageBytes(const PackageBytes&) = delete;
-  ~PackageBytes();
-  std::string_view all() const { return all_; }
-
- private:
-  std::string copy_;
-  std::string_view all_;
-  bool is_mapped_ = false;
-  weft_reader reader_ = {};  // that gives them back
+// The bytes of a package, and who keeps them.
+struct PackageBytes {
+  std::shared_ptr<const void> owner;
+  std::string_view all;
 };
 
 struct Release {
@@ -51,16 +40,16 @@ struct TensorInfos {
            const std::vector<runtime::PackageSymbol>* symbols, bool is_written);
 };
 
-struct PackageState {
-  std::string name;                           // of the file, without its folders
-  std::shared_ptr<const PackageBytes> bytes;  // in which its weights lie; null: it has none
+struct OpenPackage {
+  std::string name;                   // of the file, without its folders
+  std::shared_ptr<const void> bytes;  // who keeps those in which its weights lie; null: it has none
   runtime::PackageFile file;
   std::string text, origin;
   std::vector<const char*> names;
   bool is_loaded = true;  // false: to look at
   TensorInfos weight_infos;
   mutable RecursiveMutex updating;
-  mutable std::atomic<std::shared_ptr<const Weights>> weights;  // a call takes it once
+  mutable SharedValue<const Weights> weights;  // a call takes it once
 };
 
 // One kind of arguments.
@@ -79,13 +68,13 @@ struct Kind {
   static constexpr std::size_t none = SIZE_MAX;
 };
 
-struct FunctionState {
-  std::shared_ptr<const PackageState> package;
+struct OpenFunction {
+  std::shared_ptr<const OpenPackage> package;
   std::string name;  // "forward of mlp.weft"
   std::vector<Kind> kinds;
 };
 
 }  // namespace weft::run
 
-struct weft_package : weft::run::Handle<weft::run::PackageState> {};
-struct weft_function : weft::run::Handle<weft::run::FunctionState> {};
+struct weft_package : weft::run::Handle<weft::run::OpenPackage> {};
+struct weft_function : weft::run::Handle<weft::run::OpenFunction> {};

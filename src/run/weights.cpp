@@ -14,7 +14,7 @@ std::string type_text(DType dtype, std::span<const std::int64_t> sizes) {
   return text + "]";
 }
 
-std::size_t number_of(const PackageState& package, const char* name) {
+std::size_t number_of(const OpenPackage& package, const char* name) {
   const auto& weights = package.file.weights;
   const auto found = std::ranges::find(weights, std::string_view(name), &runtime::PackageWeight::name);
   if (found == weights.end())
@@ -23,7 +23,7 @@ std::size_t number_of(const PackageState& package, const char* name) {
 }
 
 // A copy in row-major order of what the caller gives for this weight.
-std::shared_ptr<Storage> copy_for(const PackageState& package, const runtime::PackageWeight& weight,
+std::shared_ptr<Storage> copy_for(const OpenPackage& package, const runtime::PackageWeight& weight,
                                   const weft_tensor* given) {
   const DType dtype = check_tensor(given, concat_text("[weft_package_update_constants] ", weight.name));
   const std::span<const std::int64_t> sizes(given->shape, static_cast<std::size_t>(given->ndim));
@@ -76,7 +76,7 @@ weft_status weft_package_update_constants(weft_package* package, const char* con
       next->at[number] = storage->data;
       next->replaced[number] = std::move(storage);
     }
-    state->weights.store(std::move(next), std::memory_order_release);
+    state->weights.exchange(std::move(next));
   });
 }
 

@@ -115,6 +115,17 @@ std::vector<Digest> given_keys_with(std::uint64_t high) {
   return keys;
 }
 
+std::optional<CacheEntry> find_entry(const Digest& key) {
+  std::optional<CacheEntry> entry = given_entry(key);
+  return entry ? std::move(entry) : disk_cache()->load(key);
+}
+
+std::vector<Digest> find_keys(std::uint64_t high) {
+  std::vector<Digest> keys = given_keys_with(high);
+  for (const Digest& key : disk_cache()->keys_with(high)) keys.push_back(key);
+  return keys;
+}
+
 void note_used(const Digest& key) {
   Known& all = known();
   const std::lock_guard lock(all.mutex);
@@ -135,8 +146,7 @@ std::string entries_as_bytes(std::size_t& count, Loc loc) {
   bool for_device = false;
   count = 0;
   for (const Digest& key : keys) {
-    std::optional<CacheEntry> entry = given_entry(key);
-    if (!entry) entry = cache->load(key);
+    const std::optional<CacheEntry> entry = find_entry(key);
     if (!entry) {
       ++missing;
       continue;
@@ -213,14 +223,9 @@ std::size_t load_entries(const std::string& name, std::string_view all, Loc loc)
 std::size_t save_cache(const std::string& path, Loc loc) {
   std::size_t count = 0;
   const std::string bytes = entries_as_bytes(count, loc);
-  const std::string temporary = concat_text(path, ".", getpid(), ".part");
-  const Descriptor file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  const bool written = file && write_all(file.get(), bytes) && rename(temporary.c_str(), path.c_str()) == 0;
-  if (!written) {
-    const int reason = errno;
-    unlink(temporary.c_str());
-    fail("save_cache", loc, path, " can't be written: ", strerror(reason));
-  }
+  NewFile file("save_cache", path.c_str(), loc);
+  file.write(bytes);
+  file.finish();
   return count;
 }
 

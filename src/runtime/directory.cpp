@@ -7,15 +7,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 
 #include "base/fail.hpp"
-#include "base/file_size_signal.hpp"
 
 namespace weft {
 
@@ -26,7 +23,8 @@ constexpr int directory_flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 // Room below which a compilation is not tried: sources, objects and the library of a large plan.
 constexpr std::uint64_t least_room = 4 << 20;
 
-constexpr std::time_t leftover_age = 3600;  // seconds; longer than any publication or compilation takes
+constexpr std::string_view work_prefix = "work-";  // of folders that are in the making
+constexpr std::time_t leftover_age = 3600;         // seconds; longer than any publication or compilation takes
 
 // "<prefix><digits>-<digits>-<digits>"
 bool is_unique_name(std::string_view name, std::string_view prefix) {
@@ -50,39 +48,6 @@ void remove_entry(int directory, const std::string& name) {
   for (const std::string& each : list_names(folder.get())) unlinkat(folder.get(), each.c_str(), 0);
   unlinkat(directory, name.c_str(), AT_REMOVEDIR);
 }
-
-}  // namespace
-
-Descriptor::~Descriptor() {
-  if (number_ >= 0) close(number_);
-}
-
-bool write_all(int descriptor, std::string_view bytes) {
-  const NoFileSizeSignal guard;
-  while (!bytes.empty()) {
-    const ssize_t count = write(descriptor, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(count));
-  }
-  return true;
-}
-
-std::optional<std::string> read_all(int descriptor, std::size_t limit) {
-  struct stat status;
-  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) return {};
-  if (static_cast<std::uint64_t>(status.st_size) > limit) return {};
-  std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
-  for (std::size_t done = 0; done < bytes.size();) {
-    const ssize_t count = pread(descriptor, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return {};  // it shrank meanwhile
-    done += static_cast<std::size_t>(count);
-  }
-  return bytes;
-}
-
-namespace {
 
 constexpr const char* mark_name = ".weft-directory";
 
@@ -144,12 +109,6 @@ std::vector<std::string> scratch_paths() {
   for (const char* parent : {chosen ? chosen : "", "/tmp", "/dev/shm"})
     if (parent[0] == '/' && is_directory(parent)) paths.push_back(concat_text(parent, "/weft-", geteuid()));
   return paths;
-}
-
-std::string unique_name(std::string_view prefix) {
-  static std::atomic<std::uint64_t> counter{0};
-  return concat_text(prefix, getpid(), "-", counter.fetch_add(1), "-",
-                     std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
 std::optional<WorkDirectory> WorkDirectory::make(const std::string& parent, std::string& reason) {

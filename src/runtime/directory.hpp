@@ -1,36 +1,14 @@
-// Descriptors, and directories that only this user can write into. A directory is opened once, checked through its
-// descriptor, and used through it from then on, so that nothing can be swapped between the check and the use.
+// Directories that only this user can write into. A directory is opened once, checked through its descriptor, and used
+// through it from then on, so that nothing can be swapped between the check and the use.
 #pragma once
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "base/file.hpp"
+
 namespace weft {
-
-// An open file descriptor, closed at the end of its life. -1 is none.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  ~Descriptor();
-  int get() const { return number_; }
-  explicit operator bool() const { return number_ >= 0; }
-
- private:
-  int number_ = -1;
-};
-
-bool write_all(int descriptor, std::string_view bytes);
-
-// All of a regular file from its start; nothing when it can't be read or has more than `limit` bytes.
-std::optional<std::string> read_all(int descriptor, std::size_t limit);
 
 struct PrivateDirectory {
   Descriptor descriptor;
@@ -48,9 +26,6 @@ bool is_directory(const std::string& path);
 
 // Where working files may lie, best first: weft-<uid> in those of $TMPDIR, /tmp and /dev/shm that are there.
 std::vector<std::string> scratch_paths();
-
-// A name that no other process and no other call takes: "<prefix><pid>-<counter>-<clock>".
-std::string unique_name(std::string_view prefix);
 
 // A new folder for one compilation, removed with all its files at the end.
 class WorkDirectory {
@@ -72,11 +47,8 @@ class WorkDirectory {
   std::string path_;
 };
 
-// Files and folders that are in the making have names with these prefixes.
-inline constexpr std::string_view temporary_prefix = "tmp-";
-inline constexpr std::string_view work_prefix = "work-";
-
-// Removes those whose process must have ended long ago, by the names that unique_name() makes. For marked folders.
+// Removes what is in the making (base/file.hpp) and whose process must have ended long ago, by the names that
+// unique_name() makes. For marked folders.
 void remove_leftovers(int directory);
 
 // Names in a directory, without "." and "..". `listed`: whether it could be read.

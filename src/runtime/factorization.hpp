@@ -6,6 +6,9 @@
 
 namespace weft::runtime {
 
+// Throws Error where the program does not link those who do it (host/factorization.cpp).
+void require_linked(Factorization::Kind kind);
+
 class FactorizationStep final : public Runnable {
  public:
   // `bytes`: of each buffer, the operands first.
@@ -31,7 +34,8 @@ class FactorizationStep final : public Runnable {
 
 struct NamedStep;
 namespace steps {
-// `factorization` (steps.def), together with its kernels, which it takes from elsewhere, or is an Error when it runs.
+// `factorization` (steps.def), together with its kernels, which it takes from elsewhere, or is an Error when it is
+// prepared.
 extern const NamedStep linear_algebra;
 }  // namespace steps
 
@@ -53,7 +57,9 @@ class StoredFactorization final : public StepOf<StoredFactorization, Factorizati
   using StepOf::StepOf;
   std::string by() const override { return "Eigen"; }
   StepCost cost() const override;
+  // Throws Error where nobody who does it is linked.
   std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override {
+    require_linked(what.what.kind);
     return std::make_unique<FactorizationStep>(what.what, what.sizes, what.bytes, what.operands, preparation);
   }
   void check() const {

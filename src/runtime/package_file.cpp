@@ -35,7 +35,7 @@ constexpr std::uint64_t alignment_of(Section::Kind kind) { return kind == Sectio
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 48;
 
 static_assert(lists_all<PackageSymbol> && lists_all<PackageCondition> && lists_all<PackageSource> &&
-                  lists_all<PackageState> && lists_all<PackageNumbers>,
+                  lists_all<PackageStateTensor> && lists_all<PackageNumbers>,
               "a struct's fields() leave out a member");
 // A device is two fields, a digest too; plans are written apart.
 static_assert(member_count<PackageLeaf> == 12 && member_count<PackageOutput> == 5 &&
@@ -164,7 +164,7 @@ void check(const PackageSpecialization& all, std::size_t libraries, std::size_t 
   require(static_cast<std::size_t>(std::ranges::count(all.result, PackageLeaf::Kind::tensor, &PackageLeaf::kind)) ==
           all.results.size());
   for (const PackageSource& source : all.results) require_source(source);
-  for (const PackageState& state : all.states) {
+  for (const PackageStateTensor& state : all.states) {
     require(is_tensor(state.leaf));
     require_source(state.source);
   }
@@ -320,10 +320,24 @@ void place(std::vector<PackageWeight>& weights, std::string_view section) {
 
 }  // namespace
 
-std::string guards_text(const PackageSpecialization& made) {
-  FieldWriter to;
-  to(made.arguments, made.symbols, made.conditions);
-  return to.bytes();
+std::uint64_t package_head(std::string_view begin) {
+  constexpr std::uint64_t all = UINT64_MAX, words = sizeof(std::uint64_t);
+  const auto word = [&](std::uint64_t at) {
+    std::uint64_t number = 0;
+    std::memcpy(&number, begin.data() + at, sizeof number);
+    return number;
+  };
+  if (begin.size() < table_begin + words) return table_begin + words;
+  if (!begin.starts_with(magic)) return 0;
+  const std::uint64_t count = word(table_begin), last = table_begin + words * (1 + 5 * (count - 1));
+  if (count == 0 || count > most_bytes) return all;
+  if (begin.size() < last + 5 * words) return last + 5 * words;
+  if (static_cast<Section::Kind>(word(last)) != Section::Kind::weights) return all;
+  const std::uint64_t weights = word(last + words);
+  if (weights > most_bytes) return all;
+  if (begin.size() < weights + words) return weights + words;
+  const std::uint64_t header = word(weights);
+  return header > most_bytes ? all : weights + words + header;
 }
 
 std::string write_package(const PackageFile& package, std::string& refusal) {
@@ -421,12 +435,6 @@ PackageFile parse_package(std::string_view bytes, const StepReader& read_step) {
   } catch (const std::exception& error) {
     refuse("can't be used: ", error.what());
   }
-}
-
-std::string damaged_weight(const PackageFile& package) {
-  for (const PackageWeight& weight : package.weights)
-    if (digest(weight.bytes) != weight.digest) return weight.name;
-  return {};
 }
 
 void prepare(PackageFile& package, bool packs, const PackageDevice* device) {

@@ -77,7 +77,7 @@ struct PackageSource {
   static auto fields(auto& self) { return std::tie(self.kind, self.index); }
 };
 
-struct PackageState {
+struct PackageStateTensor {
   std::uint32_t leaf = 0;  // a tensor that the function changes
   PackageSource source;
   static auto fields(auto& self) { return std::tie(self.leaf, self.source); }
@@ -111,7 +111,7 @@ struct PackageSpecialization {
   std::vector<PackageOutput> outputs;
   std::vector<PackageLeaf> result;     // its leaves
   std::vector<PackageSource> results;  // of the tensors among them, in order
-  std::vector<PackageState> states;
+  std::vector<PackageStateTensor> states;
   std::vector<PackageNumbers> numbers;
   PackageSource generator;    // the next state of the default generator; undefined: it stays
   std::uint32_t library = 0;  // which of PackageFile::libraries the plan calls; no_library: none
@@ -163,6 +163,10 @@ std::string guards_text(const PackageSpecialization& made);
 // The bytes of the file, up to those of the weights, which follow as their offsets say. `refusal`: why it can't be
 // written; empty where it can.
 std::string write_package(const PackageFile& package, std::string& refusal);
+
+// All of a package but the elements of its weights: what is read into memory, so that nobody changes it after its
+// digest was compared (MappedFile::HeadSize).
+std::uint64_t package_head(std::string_view begin);
 
 // Why bytes are no package that runs here. It goes on after the file's name: "was cut off or damaged".
 struct PackageRefusal {

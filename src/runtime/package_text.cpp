@@ -1,6 +1,7 @@
 // What people read of a package: what it holds, and in what a call differs from that.
 #include <set>
 
+#include "base/dim_conditions.hpp"
 #include "base/fail.hpp"
 #include "runtime/package_file.hpp"
 
@@ -10,11 +11,6 @@ namespace {
 
 std::string text_of(Device device) {
   return device.type == Device::Type::cpu ? "cpu" : concat_text("cuda:", static_cast<int>(device.index));
-}
-std::string condition_text(const PackageCondition& condition) {
-  const char* relation = condition.kind == DimCondition::Kind::equal ? (condition.holds ? " == " : " != ")
-                                                                     : (condition.holds ? " < " : " >= ");
-  return dims::to_string(condition.left) + relation + dims::to_string(condition.right);
 }
 std::string tensor_text(DType dtype, const std::vector<Dim>& sizes) {
   std::string text = concat_text(info(dtype).name, "[");
@@ -88,19 +84,26 @@ std::string mismatch(const PackageSpecialization& held, const std::vector<GivenL
   }
   if (held.arguments.size() != given.size()) return "the arguments have another number of parts than the package holds";
   for (const PackageCondition& condition : held.conditions) {
-    const std::int64_t left = dims::evaluate(condition.left, symbols), right = dims::evaluate(condition.right, symbols);
-    if ((condition.kind == DimCondition::Kind::equal ? left == right : left < right) == condition.holds) continue;
+    if (is_satisfied(condition, symbols)) continue;
     std::string sizes;
-    for (std::size_t symbol = 0; symbol < symbols.size(); ++symbol) {
-      const auto is_it = [&](const DimNode& atom) {
-        return atom.kind == DimKind::symbol && static_cast<std::size_t>(atom.number) == symbol;
-      };
-      if (dims::any_atom(condition.left, is_it) || dims::any_atom(condition.right, is_it))
+    for (std::size_t symbol = 0; symbol < symbols.size(); ++symbol)
+      if (names_symbol(condition, symbol))
         sizes += concat_text(sizes.empty() ? "" : ", ", "s", symbol, " = ", symbols[symbol], " (", names[symbol], ")");
-    }
     return concat_text("the package holds sizes with ", condition_text(condition),
                        condition.place.empty() ? "" : ", as decided ", condition.place, ", and the call has ", sizes);
   }
+  return {};
+}
+
+std::string guards_text(const PackageSpecialization& made) {
+  FieldWriter to;
+  to(made.arguments, made.symbols, made.conditions);
+  return to.bytes();
+}
+
+std::string damaged_weight(const PackageFile& package) {
+  for (const PackageWeight& weight : package.weights)
+    if (digest(weight.bytes) != weight.digest) return weight.name;
   return {};
 }
 
@@ -139,7 +142,7 @@ std::string to_text(const PackageFile& package) {
                     : each.arguments[source.index].name;
         text += "\n";
       }
-      for (const PackageState& state : each.states) text += "  writes " + each.arguments[state.leaf].name + "\n";
+      for (const PackageStateTensor& state : each.states) text += "  writes " + each.arguments[state.leaf].name + "\n";
       for (const PackageNumbers& numbers : each.numbers) text += "  writes " + each.arguments[numbers.leaf].name + "\n";
     }
   }

@@ -100,17 +100,6 @@ std::vector<std::string> decision_texts(const Specialization& specialization, co
 }
 
 namespace {
-std::string condition_text(const DimCondition& condition) {
-  const char* relation = condition.kind == DimCondition::Kind::equal ? (condition.holds ? " == " : " != ")
-                                                                     : (condition.holds ? " < " : " >= ");
-  return dims::to_string(condition.left) + relation + dims::to_string(condition.right);
-}
-bool names_symbol(const DimCondition& condition, std::size_t symbol) {
-  const auto is_it = [&](const DimNode& atom) {
-    return atom.kind == DimKind::symbol && static_cast<std::size_t>(atom.number) == symbol;
-  };
-  return dims::any_atom(condition.left, is_it) || dims::any_atom(condition.right, is_it);
-}
 // Whether it is, or is below, 0 or 1.
 bool asks_for_one(const DimCondition& condition) {
   const auto is_small = [](Dim side) { return side.same(Dim(0)) || side.same(Dim(1)); };

@@ -14,8 +14,8 @@
 #include <optional>
 
 #include "base/fail.hpp"
+#include "base/file.hpp"
 #include "base/storage.hpp"
-#include "io/file.hpp"
 #include "io/support.hpp"
 #include "record/evaluate.hpp"
 #include "record/refused.hpp"
@@ -335,7 +335,7 @@ TEST_CASE("a process that is killed while it saves leaves the old file and no ot
   const std::string before = test::bytes_of(path);
   const pid_t child = fork();
   if (child == 0) {
-    io::NewFile file("save", path.c_str(), Loc::current());
+    NewFile file("save", path.c_str(), Loc::current());
     file.write("half of it");
     std::raise(SIGKILL);
   }

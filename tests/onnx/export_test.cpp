@@ -132,6 +132,18 @@ TEST_CASE("loops and choices are written as Scan, Loop and If") {
         return while_loop([](const Tensor& s) { return sum(s) < 100; }, [](const Tensor& s) { return s * 1.5 + 1; }, x);
       },
       x);
+  // A part of the state that an iteration replaces, at a place that it computes.
+  const auto updates = [](const auto& f) {
+    CHECK(round_trip(f, uniform({5, 4}, -1)).find("Scan") != std::string::npos);
+  };
+  updates([](const Tensor& x) {
+    return fori(
+        0, 4, [](Index i, Tensor s) { return update_slice(s, slice(s, 0, i, 2) * 2 + 1, 0, i); }, x);
+  });
+  updates([](const Tensor& x) {
+    return fori(
+        0, 4, [](Index i, Tensor s) { return update_slice(s, slice(s, 1, i, 1) * 2 + 1, 1, i); }, x);
+  });
   // ONNX has no error for a limit: the loop ends there.
   const Folder folder;
   const std::string path = (folder.path / "limit.onnx").string();

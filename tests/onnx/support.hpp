@@ -2,6 +2,7 @@
 #pragma once
 #include <cstring>
 
+#include "io/file_values.hpp"
 #include "onnx/file.hpp"
 #include "weft/io.hpp"
 #include "weft/onnx.hpp"

@@ -279,6 +279,76 @@ TEST_CASE("a package is read by the user's own reader" * needs(a_compiler)) {
             "[key] is wrong"));
 }
 
+TEST_CASE("a package that is replaced by a new file stays what it was where it is loaded" * needs(a_compiler)) {
+  const Folder folder;
+  Mlp model, other;
+  const Tensor x = normal({5, 6});
+  const std::string file = folder.file("f.weft");
+  const auto write_package = [&](const Mlp& from) {
+    package(file, {"forward", {.weights = true}}, compile(forward, bind(from)), x);
+  };
+  write_package(model);
+  const auto before = load_package(file).function<OfTensor>("forward");  // no page of its weights was read
+  write_package(other);
+  const auto after = load_package(file).function<OfTensor>("forward");
+  CHECK(bits_of(before(x)) == bits_of(compile(forward)(model, x)));
+  CHECK(bits_of(after(x)) == bits_of(compile(forward)(other, x)));
+}
+
+TEST_CASE("what becomes of a file whose weights were read does not matter" * needs(a_compiler)) {
+  const Folder folder;
+  Mlp model;
+  const Tensor x = normal({5, 6});
+  const std::string file = folder.file("f.weft");
+  package(file, {"forward", {.weights = true}}, compile(forward, bind(model)), x);
+  const std::string bytes = read(file);
+  const std::string expected = bits_of(compile(forward)(model, x));
+  const Package loaded = load_package(file, {.map_weights = false});
+  std::filesystem::resize_file(file, 0);
+  const auto function = loaded.function<OfTensor>("forward");
+  for (int i = 0; i < 3; ++i) CHECK(bits_of(function(x)) == expected);
+
+  // Of one that is mapped all but the weights.
+  write(file, bytes);
+  Package mapped = load_package(file);
+  const std::string description = mapped.describe();
+  std::filesystem::resize_file(file, 0);
+  CHECK(mapped.describe() == description);
+  mapped.update_constants({{"in.weight", model.in.weight.tensor()},
+                           {"in.bias", model.in.bias.tensor()},
+                           {"out.weight", model.out.weight.tensor()},
+                           {"out.bias", model.out.bias.tensor()}});
+  CHECK(bits_of(mapped.function<OfTensor>("forward")(x)) == expected);
+}
+
+TEST_CASE("of a package all but the elements of weights is its head" * needs(a_compiler)) {
+  const Folder folder;
+  Mlp model;
+  const Tensor x = normal({5, 6});
+  const std::string file = folder.file("f.weft");
+  package(file, {"forward", {.weights = true}}, compile(forward, bind(model)), x);
+  std::string bytes = read(file);
+  const auto head_of = [](std::string_view bytes) {
+    std::uint64_t size = 0, wanted = 0;
+    while (size < bytes.size() && (wanted = runtime::package_head(bytes.substr(0, size))) > size)
+      size = std::min<std::uint64_t>(wanted, bytes.size());
+    return size;
+  };
+  const std::size_t elements = (6 * 16 + 16 + 16 * 3 + 3) * sizeof(float);
+  CHECK(head_of(bytes) == bytes.size() - elements);
+  package(file, "forward", compile(forward), model, x);
+  CHECK(head_of(read(file)) == read(file).size());
+  // What is cut off or says too much is asked for no further than there is.
+  for (std::size_t size = 0; size < bytes.size(); size += size < 1000 ? 1 : 100)
+    CHECK(head_of(std::string_view(bytes).substr(0, size)) <= size);
+  for (std::size_t at = 16; at < 16 + 8 * 16; ++at) {
+    bytes[at] = static_cast<char>(~bytes[at]);
+    CHECK(head_of(bytes) <= bytes.size());
+    bytes[at] = static_cast<char>(~bytes[at]);
+  }
+  CHECK(runtime::package_head("no package, and long enough") == 0);
+}
+
 TEST_CASE("bytes of weights that are others are found where they are looked for, and a file that ends early" *
           needs(a_compiler)) {
   const Folder folder;

@@ -347,6 +347,41 @@ TEST_CASE("weights that lie in the package are no arguments in C" * needs(a_comp
   CHECK(results.floats(0) == Floats(data.begin(), data.end()));
 }
 
+namespace {
+
+// A reader that counts, of a file or of bytes that are given.
+struct Reads {
+  std::string path;
+  std::string bytes = read(path);
+  std::size_t size = bytes.size();
+  bool is_null = false;
+  int reads = 0, releases = 0;
+
+  weft_status open(weft_package** package) {
+    const weft_reader reader{this, give, take};
+    return weft_package_open_with("f.weft", &reader, package);
+  }
+
+ private:
+  static std::string read(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  const void* first() const { return is_null ? nullptr : bytes.data(); }
+  static std::int32_t give(void* context, const char*, const void** bytes, std::size_t* size) {
+    Reads& self = *static_cast<Reads*>(context);
+    ++self.reads;
+    *bytes = self.first(), *size = self.size;
+    return 0;
+  }
+  static void take(void* context, const void* bytes, std::size_t size) {
+    Reads& self = *static_cast<Reads*>(context);
+    self.releases += bytes == self.first() && size == self.size;
+  }
+};
+
+}  // namespace
+
 TEST_CASE("where memory ends while a package is read, that is what is said" * needs(a_compiler)) {
   const nn::Linear layer(2, 3);
   PackageWriter writer;
@@ -383,8 +418,31 @@ TEST_CASE("where memory ends while a package is read, that is what is said" * ne
           }
           return false;
         }) > 50);
+  // What the program's reader gave is given back as often as it was read, whatever fails.
+  Reads reads{path};
+  CHECK(each([&] {
+          weft_package* package = nullptr;
+          const weft_status status = reads.open(&package);
+          others += status != WEFT_OK && status != WEFT_NO_MEMORY;
+          CHECK(weft_package_close(package) == WEFT_OK);
+          return status == WEFT_OK;
+        }) > 50);
   CHECK(others == 0);
+  CHECK(reads.reads > 50);
+  CHECK(reads.releases == reads.reads);
   std::filesystem::remove(path);
+}
+
+TEST_CASE("what a reader gives is released once, also where it is nothing") {
+  weft_package* package = nullptr;
+  for (const bool is_null : {false, true})
+    for (const std::size_t size : {std::size_t{0}, std::size_t{100}}) {
+      Reads reads{"", std::string(is_null ? 0 : 100, 'x'), size, is_null};
+      CHECK(reads.open(&package) == (is_null && size ? WEFT_BAD_CALL : WEFT_BAD_PACKAGE));
+      CHECK(says(is_null && size ? "what the reader gave is a null pointer" : "is no package of Weft"));
+      CHECK(package == nullptr);
+      CHECK(reads.releases == 1);
+    }
 }
 
 namespace {
@@ -400,7 +458,7 @@ std::string memory_in_children() {
 
 }  // namespace
 
-TEST_CASE("a child that is forked while other threads open, update and close packages does the same" *
+TEST_CASE("a child that is forked while other threads open, update, call and close packages does the same" *
           needs(a_compiler) * needs(memory_in_children)) {
   const nn::Linear layer(2, 3);
   PackageWriter writer;
@@ -412,12 +470,25 @@ TEST_CASE("a child that is forked while other threads open, update and close pac
   REQUIRE(weft_package_open(path.c_str(), &shared) == WEFT_OK);
   Given<float> bias{{1, 2, 3}, {3}};
   const weft_tensor value = bias.tensor();
+  weft_function* function = nullptr;
+  REQUIRE(weft_package_function(shared, "f", &function) == WEFT_OK);
+  Package loaded = load_package(path);
+  const auto packaged = loaded.function<Tensor(const Tensor&)>("f");
+  const Tensor x = ones({2, 2}), other = zeros({3});
   const auto use = [&] {
     const char* const name = "bias";
     const weft_tensor* const values = &value;
     weft_package* own = nullptr;
-    return weft_package_inspect(path.c_str(), &own) == WEFT_OK && weft_package_close(own) == WEFT_OK &&
-           weft_package_update_constants(shared, &name, &values, 1) == WEFT_OK;
+    Given<float> rows{{1, 2, 3, 4}, {2, 2}};
+    const weft_tensor tensor = rows.tensor();
+    const weft_tensor* const arguments = &tensor;
+    weft_managed_tensor* result = nullptr;
+    const bool all = weft_package_inspect(path.c_str(), &own) == WEFT_OK && weft_package_close(own) == WEFT_OK &&
+                     weft_package_update_constants(shared, &name, &values, 1) == WEFT_OK &&
+                     weft_function_call(function, WEFT_ANY_KIND, &arguments, 1, &result, 1) == WEFT_OK;
+    if (result) result->deleter(result);
+    loaded.update_constants("bias", other);
+    return all && packaged(x).size(1) == 3;
   };
   std::atomic<bool> done = false;
   std::vector<std::thread> threads;
@@ -439,6 +510,7 @@ TEST_CASE("a child that is forked while other threads open, update and close pac
   done = true;
   for (std::thread& each : threads) each.join();
   CHECK(wrong == 0);
+  CHECK(weft_function_close(function) == WEFT_OK);
   CHECK(weft_package_close(shared) == WEFT_OK);
   std::filesystem::remove(path);
 }

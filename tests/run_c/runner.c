@@ -1,5 +1,6 @@
-/* runner PACKAGE VALUES HELD SECRET: runs what writer.cpp has written through weft_run.h, compares every byte, and calls with what
-   does not fit. HELD holds its weights; SECRET is the same file, of whose bytes each is one more. */
+/* runner PACKAGE VALUES HELD SECRET LINALG: runs what writer.cpp has written through weft_run.h, compares every byte, and
+   calls with what does not fit. HELD holds its weights; SECRET is the same file, of whose bytes each is one more. LINALG
+   factors a matrix, which the runtime alone does not do. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,10 +186,10 @@ static void misuse(const char* path) {
   CHECK_REFUSED(weft_function_call(forward, 0, arguments, 5, NULL, 1), WEFT_BAD_CALL, "results is a null pointer");
   CHECK_REFUSED(weft_function_call(NULL, 0, arguments, 5, &result, 1), WEFT_BAD_CALL, "the handle is a null pointer");
 
-  CHECK_REFUSED(weft_package_open("/nowhere.weft", &none), WEFT_BAD_PACKAGE, "/nowhere.weft can't be read: No such");
+  CHECK_REFUSED(weft_package_open("/nowhere.weft", &none), WEFT_BAD_PACKAGE, "/nowhere.weft can't be opened: No such");
   CHECK(none == NULL);
-  CHECK_REFUSED(weft_package_open("/", &none), WEFT_BAD_PACKAGE, "is no file");
-  CHECK_REFUSED(weft_package_open("/dev/null", &none), WEFT_BAD_PACKAGE, "is no file");
+  CHECK_REFUSED(weft_package_open("/", &none), WEFT_BAD_PACKAGE, "is no regular file");
+  CHECK_REFUSED(weft_package_open("/dev/null", &none), WEFT_BAD_PACKAGE, "is no regular file");
   CHECK_REFUSED(weft_package_open(NULL, &none), WEFT_BAD_CALL, "path is a null pointer");
   CHECK_REFUSED(weft_package_open(path, NULL), WEFT_BAD_CALL, "package is a null pointer");
   CHECK_REFUSED(weft_package_open_bytes("no package", 10, "some bytes", &none), WEFT_BAD_PACKAGE,
@@ -388,9 +389,19 @@ static void replace_weights(const char* path, const char* secret) {
   }
 }
 
+/* It may be looked at. */
+static void refuse_linear_algebra(const char* path) {
+  weft_package* linalg;
+  CHECK_REFUSED(weft_package_open(path, &linalg), WEFT_BAD_PACKAGE,
+                "linalg.weft can't be used: [linalg] the part of Weft that factors matrices and transforms rows is not "
+                "linked: ");
+  CHECK(linalg == NULL);
+  CHECK(weft_package_inspect(path, &linalg) == WEFT_OK && weft_package_close(linalg) == WEFT_OK);
+}
+
 int main(int count, char** arguments) {
   pthread_t threads[4];
-  CHECK(count == 5);
+  CHECK(count == 6);
   CHECK(weft_run_abi() == WEFT_RUN_ABI && weft_run_message()[0] == '\0');
   read_values(arguments[2]);
   CHECK(weft_package_open(arguments[1], &package) == WEFT_OK);
@@ -408,6 +419,7 @@ int main(int count, char** arguments) {
   train();
   read_values(arguments[2]);
   replace_weights(arguments[3], arguments[4]);
+  refuse_linear_algebra(arguments[5]);
   CHECK(weft_function_close(forward) == WEFT_OK && weft_function_close(step) == WEFT_OK);
   CHECK(weft_package_close(package) == WEFT_OK);
   return 0;

@@ -9,6 +9,7 @@
 
 #include "weft/grad.hpp"
 #include "weft/io.hpp"
+#include "weft/linalg.hpp"
 #include "weft/nn.hpp"
 #include "weft/optim.hpp"
 #include "weft/package.hpp"
@@ -66,6 +67,8 @@ int main(int, char** arguments) try {
   writer.write(folder + "/mlp.weft");
   package(folder + "/held.weft", {"forward", {.weights = true}},
           compile([](const Mlp& model, const Tensor& x) { return softmax(model(x), -1); }, bind(model)), x);
+
+  package(folder + "/linalg.weft", "f", compile([](const Tensor& x) { return linalg::cholesky(x); }), eye(3));
 
   Mlp trained;
   optim::AdamW adam(trained, {.lr = 1e-2});

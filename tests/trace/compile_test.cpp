@@ -293,6 +293,20 @@ TEST_CASE("generic lambdas: each call says what the types are") {
   CHECK(specialization_count(f) == 2);
 }
 
+TEST_CASE("{} after what is compiled are its default options") {
+  const Tensor x = ones({2});
+  const auto twice = compile([](const Tensor& x) { return sum(x * 2); }, {});
+  const auto any = compile([](const auto& x) { return sum(x * 3); }, {}, Loc::current());
+  CHECK(twice(x).item() == 4);
+  CHECK(any(x).item() == 6);
+  CHECK(sum(compile(relu, {})(x)).item() == 2);
+  const Linear layer{vector_of({2, 2}), vector_of({1, 1})};
+  CHECK(sum(compile(layer, {})(x)).item() == 6);
+  const auto bound = compile([](const Linear& layer, const Tensor& x) { return layer(x); }, bind(layer), {});
+  CHECK(sum(bound(x)).item() == 6);
+  CHECK(compile([](const Tensor& x) { return x; }, bind())(x).size(0) == 2);
+}
+
 TEST_CASE("copies share what was compiled; a function may be const") {
   const auto f = compile([](const Tensor& x) { return x + 1; });
   auto copy = f;

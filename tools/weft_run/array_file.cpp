@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/file.hpp"
+
 namespace weft_run {
 
 namespace {
@@ -44,30 +46,9 @@ std::vector<unsigned char> bytes_of_file(const std::string& path) {
   return bytes;
 }
 
-// A file of which nobody sees a part: it has its name when all is written.
-class NewFile {
- public:
-  explicit NewFile(const std::string& path) : path_(path), part_(path + ".part") {
-    file_.reset(std::fopen(part_.c_str(), "wbe"));
-    if (!file_) fail_errno(path, "can't be written");
-  }
-  NewFile(const NewFile&) = delete;
-  ~NewFile() {
-    if (!part_.empty()) std::remove(part_.c_str());
-  }
-  void add(const void* bytes, std::size_t count) {
-    if (count > 0 && std::fwrite(bytes, 1, count, file_.get()) != count) fail_errno(path_, "can't be written");
-  }
-  void end() {
-    if (std::fclose(file_.release()) != 0) fail_errno(path_, "can't be written");
-    if (std::rename(part_.c_str(), path_.c_str()) != 0) fail_errno(path_, "can't be written");
-    part_.clear();
-  }
-
- private:
-  std::string path_, part_;
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_{nullptr, std::fclose};
-};
+void add(weft::NewFile& file, const void* bytes, std::size_t count) {
+  file.write({static_cast<const std::uint8_t*>(bytes), count});
+}
 
 std::vector<std::int64_t> sizes_of(const weft_tensor& tensor) { return {tensor.shape, tensor.shape + tensor.ndim}; }
 const void* first_of(const weft_tensor& tensor) {
@@ -219,11 +200,11 @@ void write_npy(const std::string& path, const weft_tensor& tensor) {
                                  0,
                                  static_cast<unsigned char>(header.size() % 256),
                                  static_cast<unsigned char>(header.size() / 256)};
-  NewFile file(path);
-  file.add(start, sizeof start);
-  file.add(header.data(), header.size());
-  file.add(first_of(tensor), bytes_of(tensor.dtype, sizes_of(tensor), path));
-  file.end();
+  weft::NewFile file("", path.c_str(), {});
+  add(file, start, sizeof start);
+  add(file, header.data(), header.size());
+  add(file, first_of(tensor), bytes_of(tensor.dtype, sizes_of(tensor), path));
+  file.finish();
 }
 
 void write_safetensors(const std::string& path, const std::vector<Named>& tensors) {
@@ -238,12 +219,12 @@ void write_safetensors(const std::string& path, const std::vector<Named>& tensor
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t length = text.size();
-  NewFile file(path);
-  file.add(&length, sizeof length);
-  file.add(text.data(), text.size());
+  weft::NewFile file("", path.c_str(), {});
+  add(file, &length, sizeof length);
+  add(file, text.data(), text.size());
   for (const auto& [name, tensor] : tensors)
-    file.add(first_of(*tensor), bytes_of(tensor->dtype, sizes_of(*tensor), path));
-  file.end();
+    add(file, first_of(*tensor), bytes_of(tensor->dtype, sizes_of(*tensor), path));
+  file.finish();
 }
 
 }  // namespace weft_run

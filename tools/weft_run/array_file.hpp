@@ -1,5 +1,5 @@
 // Tensors in files: NPY and safetensors. In: bytes of a file, or tensors of weft_run.h. Out: the other one. Nothing of
-// Weft but its C header is needed.
+// Weft but its C header is needed, and how it writes files.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -32,7 +32,8 @@ bool is_npy(const std::string& path);
 bool is_safetensors(const std::string& path);
 // Of *.npy one, without a name; of *.safetensors all. Throws Failure.
 std::vector<Array> read_arrays(const std::string& path);
-// In row-major order. The file appears at once or not at all. Throws Failure.
+// In row-major order. The file appears at once or not at all. Throws Failure, and weft::Error where it can't be
+// written.
 void write_npy(const std::string& path, const weft_tensor& tensor);
 struct Named {
   std::string name;

@@ -99,8 +99,7 @@ std::string compile(const std::string& source, const std::string& architecture, 
 std::string cached_or_compiled(const std::string& source, const std::string& architecture, Effort effort,
                                std::atomic<bool>& compiled) {
   const Digest key = key_of(without_comments(source), architecture, effort);
-  if (std::optional<CacheEntry> entry = given_entry(key)) return std::move(entry->payload);
-  if (std::optional<CacheEntry> entry = disk_cache()->load(key)) return std::move(entry->payload);
+  if (std::optional<CacheEntry> entry = find_entry(key)) return std::move(entry->payload);
   compiled = true;
   const auto start = std::chrono::steady_clock::now();
   std::string cubin = compile(source, architecture, effort);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/fail.hpp"
+#include "runtime/cuda/attention_arguments.hpp"
 #include "runtime/cuda/steps.hpp"
 
 namespace weft::runtime::cuda {
@@ -12,12 +12,8 @@ namespace {
 constexpr std::int64_t wanted_blocks = 264;  // two for each multiprocessor of an H100
 constexpr std::int64_t most_parts = 128;
 constexpr std::int64_t rows_of_tile = 16, keys_of_warp = 16;
-constexpr int no_bound = 1 << 29;
 
 // As weft/detail/cuda_attention_split.inc has them.
-struct HeadStrides {
-  std::int64_t batch, head, row;
-};
 struct Numbers {
   float greatest, total;
 };
@@ -28,8 +24,7 @@ struct Arguments {
   Numbers* numbers;
   HeadStrides q, k, v, o, of_stats, of_mask;
   std::int64_t of_mask_key;
-  int batch, heads, key_heads, queries, keys;
-  float scale;
+  AttentionCounts counts;
   int after, parts, keys_a_part;
 };
 
@@ -57,15 +52,8 @@ SplitAttention::SplitAttention(const AttentionSizes& fixed, std::span<const Dim>
       dims_(preparation.numbers.add(dims)),
       offsets_(preparation.numbers.add(offsets)) {
   WEFT_CHECK(preparation.entry.inner.size() == kernels_.size(), "attention of few queries is two kernels");
-  for (std::size_t i = 0; i < kernels_.size(); ++i) {
-    const EntryPoint& entry = preparation.entry.inner[i];
-    auto* const function =
-        preparation.functions ? static_cast<Function*>(preparation.functions->entry(entry.name)) : nullptr;
-    kernels_[i] = {function, static_cast<unsigned>(entry.threads), static_cast<unsigned>(entry.shared)};
-    if (function && entry.shared > 0)
-      check(driver().cuFuncSetAttribute(function, function_dynamic_shared, static_cast<int>(entry.shared)),
-            "cuFuncSetAttribute");
-  }
+  for (std::size_t i = 0; i < kernels_.size(); ++i)
+    kernels_[i] = AttentionKernel::of(preparation, preparation.entry.inner[i]);
   columns_ = std::max<std::int64_t>(kernels_[0].threads / 32, 1) * keys_of_warp;
 }
 
@@ -108,7 +96,7 @@ std::size_t SplitAttention::workspace(std::span<const std::int64_t> numbers) con
          (static_cast<std::size_t>(s.value_features) * sizeof(float) + sizeof(Numbers));
 }
 
-void SplitAttention::queue(const Kernel& kernel, std::int64_t blocks, void* arguments, bool dependent,
+void SplitAttention::queue(const AttentionKernel& kernel, std::int64_t blocks, void* arguments, bool dependent,
                            const Queue* queue) const {
   LaunchAttribute attribute{launch_programmatic_serialization, {}, {1}};
   void* parameters[] = {arguments};
@@ -131,16 +119,10 @@ void SplitAttention::run(const StepCall& call) const {
     if (!s.has(value)) continue;
     const std::int64_t offset = call.numbers[offsets_.begin + buffer];
     at[static_cast<std::size_t>(value)] =
-        static_cast<std::byte*>(call.pointers[buffer++]) + storage_bytes(info(s.dtype_of(value)), offset);
-    if (value <= Attended::value && reinterpret_cast<std::uintptr_t>(at[static_cast<std::size_t>(value)]) % 16 != 0)
-      fail("scaled_dot_product_attention", {}, "reads memory from multiples of 16 bytes on, and a value begins at ",
-           static_cast<const void*>(at[static_cast<std::size_t>(value)]));
+        attended_place(s, value, call.pointers[buffer++], offset, value <= Attended::value);
   }
   const auto place = [&](Attended value) { return at[static_cast<std::size_t>(value)]; };
-  const auto strides = [&](Attended value) -> HeadStrides {
-    const auto& all = s.strides[static_cast<std::size_t>(value)];
-    return {all[0], all[1], all[2]};
-  };
+  const auto strides = [&](Attended value) { return head_strides(s, value); };
   const KeyParts split = key_parts(s, columns_);
   auto* const sums = reinterpret_cast<float*>(call.workspace.data());
   Arguments arguments{.query = place(Attended::query),
@@ -158,12 +140,7 @@ void SplitAttention::run(const StepCall& call) const {
                       .of_stats = strides(Attended::stats),
                       .of_mask = strides(Attended::mask),
                       .of_mask_key = s.strides[static_cast<std::size_t>(Attended::mask)][3],
-                      .batch = static_cast<int>(s.batch),
-                      .heads = static_cast<int>(s.heads),
-                      .key_heads = static_cast<int>(s.key_heads),
-                      .queries = static_cast<int>(s.queries),
-                      .keys = static_cast<int>(s.keys),
-                      .scale = s.scale,
+                      .counts = attention_counts(s),
                       .after = s.is_causal ? 0 : no_bound,
                       .parts = static_cast<int>(split.parts),
                       .keys_a_part = static_cast<int>(split.keys_a_part)};

@@ -2,7 +2,7 @@
 // (weft/detail/cuda_attention_split.inc). In: sizes, loaded functions. Out: a step that queues them on the device's
 // stream: that of the parts, and where there are several, that which joins them.
 #pragma once
-#include "runtime/cuda/attention.hpp"
+#include "runtime/cuda/attention_arguments.hpp"
 #include "runtime/step.hpp"
 
 namespace weft::runtime::cuda {
@@ -28,16 +28,13 @@ class SplitAttention final : public Runnable {
   void run(const StepCall& call) const override;
 
  private:
-  struct Kernel {
-    Function* function;
-    unsigned threads, shared;
-  };
   AttentionSizes sizes(std::span<const std::int64_t> numbers) const;
-  void queue(const Kernel& kernel, std::int64_t blocks, void* arguments, bool dependent, const Queue* queue) const;
+  void queue(const AttentionKernel& kernel, std::int64_t blocks, void* arguments, bool dependent,
+             const Queue* queue) const;
 
   AttentionSizes fixed_;
   DeviceState& device_;
-  std::array<Kernel, 2> kernels_;
+  std::array<AttentionKernel, 2> kernels_;
   std::int64_t columns_;
   NumberTable::Range dims_, offsets_;
 };

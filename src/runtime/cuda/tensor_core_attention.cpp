@@ -3,23 +3,18 @@
 #include <algorithm>
 #include <array>
 
-#include "base/fail.hpp"
+#include "runtime/cuda/attention_arguments.hpp"
 
 namespace weft::runtime::cuda {
 
 namespace {
 
-constexpr const char* call_name = "scaled_dot_product_attention";
 constexpr std::int64_t row_padding = 128, number_bytes = 8;  // of AttentionArguments::rows
-constexpr int no_bound = 1 << 29;
 constexpr int heads_together = 16;
 constexpr std::int64_t segment = 64;  // rows and features of what the copy engine fetches at once
 constexpr std::size_t workspace_alignment = 256;
 
 // As weft/detail/cuda_attention.inc and cuda_attention_hopper.inc have them.
-struct HeadStrides {
-  std::int64_t batch, head, row;
-};
 struct BlockLists {
   const int *counts, *tiles;
   std::int64_t batch, head;
@@ -32,8 +27,7 @@ struct Arguments {
   void* rows;
   void *of_query, *of_key, *of_value;
   HeadStrides q, k, v, o, g, dq, dk, dv;
-  int batch, heads, key_heads, queries, keys;
-  float scale;
+  AttentionCounts counts;
   int before, after, heads_together;
   BlockLists blocks;
 };
@@ -48,11 +42,6 @@ struct HopperArguments {
 std::int64_t tiles(std::int64_t size, std::int64_t tile) { return (size + tile - 1) / tile; }
 std::size_t aligned(std::size_t bytes) {
   return (bytes + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
-}
-
-HeadStrides strides_of(const AttentionSizes& s, Attended value) {
-  const auto& all = s.strides[static_cast<std::size_t>(value)];
-  return {all[0], all[1], all[2]};
 }
 
 TensorMap describe(const AttentionSizes& s, Attended value, const void* at) {
@@ -120,15 +109,7 @@ TensorCoreAttention::TensorCoreAttention(const TensorCoreAttentionCall& call, st
       captured_bytes_(std::move(captured_bytes)),
       dims_(preparation.numbers.add(dims)),
       offsets_(preparation.numbers.add(offsets)) {
-  for (const EntryPoint& entry : preparation.entry.inner) {
-    auto* const function =
-        preparation.functions ? static_cast<Function*>(preparation.functions->entry(entry.name)) : nullptr;
-    functions_.push_back(function);
-    blocks_.emplace_back(entry.threads, entry.shared);
-    if (function && entry.shared > 0)
-      check(driver().cuFuncSetAttribute(function, function_dynamic_shared, static_cast<int>(entry.shared)),
-            "cuFuncSetAttribute");
-  }
+  for (const EntryPoint& entry : preparation.entry.inner) kernels_.push_back(AttentionKernel::of(preparation, entry));
 }
 
 AttentionSizes TensorCoreAttention::sizes(std::span<const std::int64_t> numbers) const {
@@ -155,10 +136,10 @@ struct TensorCoreAttention::Launch {
   std::vector<void*> captured = {};  // the one argument, a struct of pointers
 
   void queue(std::size_t function, std::int64_t x, std::int64_t y, std::int64_t z, std::span<void*> parameters) const {
-    const auto [threads, shared] = step.blocks_[function];
-    check(driver().cuLaunchKernel(step.functions_[function], static_cast<unsigned>(x), static_cast<unsigned>(y),
-                                  static_cast<unsigned>(z), static_cast<unsigned>(threads), 1, 1,
-                                  static_cast<unsigned>(shared), call.queue->stream, parameters.data(), nullptr),
+    const AttentionKernel& kernel = step.kernels_[function];
+    check(driver().cuLaunchKernel(kernel.function, static_cast<unsigned>(x), static_cast<unsigned>(y),
+                                  static_cast<unsigned>(z), kernel.threads, 1, 1, kernel.shared, call.queue->stream,
+                                  parameters.data(), nullptr),
           "cuLaunchKernel");
   }
   // Lists of the tiles to visit, in the workspace.
@@ -200,11 +181,7 @@ void TensorCoreAttention::run(const StepCall& call) const {
                                   call.numbers[offsets_.begin + buffer] * captured_bytes_[j]);
     if (!s.has(value)) continue;
     const std::int64_t offset = call.numbers[offsets_.begin + buffer];
-    std::byte* const place =
-        static_cast<std::byte*>(call.pointers[buffer++]) + storage_bytes(info(s.dtype_of(value)), offset);
-    if (reinterpret_cast<std::uintptr_t>(place) % 16 != 0)
-      fail(call_name, {}, "reads memory from multiples of 16 bytes on, and a value begins at ",
-           static_cast<const void*>(place));
+    void* const place = attended_place(s, value, call.pointers[buffer++], offset, true);
     pointers[i] = place;
     const bool is_result = s.is_backward ? value > Attended::given : value >= Attended::output;
     if (!s.is_empty() || !is_result) continue;
@@ -221,7 +198,7 @@ void TensorCoreAttention::run(const StepCall& call) const {
   if (launch.captured.empty()) launch.captured.push_back(nullptr);
 
   const auto at = [&](Attended value) { return pointers[static_cast<std::size_t>(value)]; };
-  const auto stride = [&](Attended value) { return strides_of(s, value); };
+  const auto stride = [&](Attended value) { return head_strides(s, value); };
   Arguments& a = launch.arguments.all;
   a = {.query = at(Attended::query),
        .key = at(Attended::key),
@@ -242,12 +219,7 @@ void TensorCoreAttention::run(const StepCall& call) const {
        .dq = stride(Attended::of_query),
        .dk = stride(Attended::of_key),
        .dv = stride(Attended::of_value),
-       .batch = static_cast<int>(s.batch),
-       .heads = static_cast<int>(s.heads),
-       .key_heads = static_cast<int>(s.key_heads),
-       .queries = static_cast<int>(s.queries),
-       .keys = static_cast<int>(s.keys),
-       .scale = s.scale,
+       .counts = attention_counts(s),
        .before = no_bound,
        .after = s.is_causal ? 0 : no_bound,
        .heads_together = heads_together,

@@ -4,7 +4,7 @@
 #pragma once
 #include <optional>
 
-#include "runtime/cuda/attention.hpp"
+#include "runtime/cuda/attention_arguments.hpp"
 #include "runtime/cuda/device.hpp"
 #include "runtime/step.hpp"
 
@@ -49,8 +49,7 @@ class TensorCoreAttention final : public Runnable {
   TensorCoreAttentionCall call_;
   DeviceState& device_;
   std::vector<std::int64_t> captured_bytes_;
-  std::vector<Function*> functions_;
-  std::vector<std::pair<int, std::int64_t>> blocks_;  // threads and shared memory of each
+  std::vector<AttentionKernel> kernels_;
   NumberTable::Range dims_, offsets_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "runtime/factorization.hpp"
 #include "runtime/host/isa.hpp"
 #include "runtime/parallel.hpp"
 #include "weft/error.hpp"
@@ -41,12 +42,17 @@ struct Work {
 
 }  // namespace
 
+void require_linked(Factorization::Kind kind) {
+  if (function_of(kind)) return;
+  throw Error(
+      "[linalg] the part of Weft that factors matrices and transforms rows is not linked: in C it is that of "
+      "weft_step_linear_algebra, and of libweft_run_eigen.so; in C++ it comes with a function of weft/linalg.hpp or "
+      "weft/fft.hpp that the program refers to");
+}
+
 void factorize(const Factorization& what, const FactorizationSizes<std::int64_t>& sizes, void* const* buffers) {
+  require_linked(what.kind);
   Work work{{what, sizes, buffers}, function_of(what.kind)};
-  if (!work.function)
-    throw Error(
-        "[linalg] the program's own code calls no linear algebra, so it is not linked: refer to a function of "
-        "weft/linalg.hpp or weft/fft.hpp");
   const double each = static_cast<double>(sizes.rows) * static_cast<double>(sizes.columns) *
                       static_cast<double>(std::max(std::min(sizes.rows, sizes.columns), sizes.sides));
   const std::int64_t grain = each >= piece_operations ? 1 : piece_operations / static_cast<std::int64_t>(each + 1);

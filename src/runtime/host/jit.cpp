@@ -215,12 +215,9 @@ std::shared_ptr<Library> find_given(const Digest& digest, InstructionSet isa) {
 
 // What any compiler made of this source, or null.
 std::shared_ptr<Library> find_of_any_compiler(const Digest& digest, const KernelSource& source) {
-  std::vector<Digest> keys = given_keys_with(digest.high);
-  for (const Digest& key : disk_cache()->keys_with(digest.high)) keys.push_back(key);
-  for (const Digest& key : keys) {
+  for (const Digest& key : find_keys(digest.high)) {
     const auto start = std::chrono::steady_clock::now();
-    std::optional<CacheEntry> entry = given_entry(key);
-    if (!entry) entry = disk_cache()->load(key);
+    const std::optional<CacheEntry> entry = find_entry(key);
     if (!entry) continue;
     if (auto library = find_or_begin(key)) return library;
     Turn turn(key);
@@ -303,8 +300,7 @@ std::shared_ptr<Library> jit(const KernelSource& source) {
 std::shared_ptr<Library> find_library(const Digest& key, std::size_t units, InstructionSet isa) {
   if (auto library = find_or_begin(key)) return library;
   Turn turn(key);
-  std::optional<CacheEntry> entry = given_entry(key);
-  if (!entry) entry = disk_cache()->load(key);
+  const std::optional<CacheEntry> entry = find_entry(key);
   if (!entry) return nullptr;
   const auto start = std::chrono::steady_clock::now();
   try {

@@ -1,0 +1,54 @@
+// What our own kernels of attention are given, whichever they are: a part of their arguments as
+// weft/detail/cuda_attention.inc and cuda_attention_split.inc have them. In: the sizes of a call and its buffers.
+#pragma once
+#include "base/fail.hpp"
+#include "base/storage.hpp"
+#include "runtime/cuda/attention.hpp"
+
+namespace weft::runtime::cuda {
+
+inline constexpr int no_bound = 1 << 29;  // more keys than there are
+
+struct HeadStrides {
+  std::int64_t batch, head, row;
+};
+inline HeadStrides head_strides(const AttentionSizes& sizes, Attended value) {
+  const auto& all = sizes.strides[static_cast<std::size_t>(value)];
+  return {all[0], all[1], all[2]};
+}
+
+struct AttentionCounts {
+  int batch, heads, key_heads, queries, keys;
+  float scale;
+};
+inline AttentionCounts attention_counts(const AttentionSizes& sizes) {
+  return {static_cast<int>(sizes.batch),   static_cast<int>(sizes.heads), static_cast<int>(sizes.key_heads),
+          static_cast<int>(sizes.queries), static_cast<int>(sizes.keys),  sizes.scale};
+}
+
+// Where the value begins in its buffer. Throws Error where that is no multiple of 16 bytes, and `is_aligned` asks for
+// it.
+inline void* attended_place(const AttentionSizes& sizes, Attended value, void* buffer, std::int64_t offset,
+                            bool is_aligned) {
+  void* const place = static_cast<std::byte*>(buffer) + storage_bytes(info(sizes.dtype_of(value)), offset);
+  if (is_aligned && reinterpret_cast<std::uintptr_t>(place) % 16 != 0)
+    fail("scaled_dot_product_attention", {}, "reads memory from multiples of 16 bytes on, and a value begins at ",
+         place);
+  return place;
+}
+
+// A kernel of a step, ready to be queued. Null where the plan has no functions yet.
+struct AttentionKernel {
+  Function* function = nullptr;
+  unsigned threads = 0, shared = 0;
+  static AttentionKernel of(const Preparation& preparation, const EntryPoint& entry) {
+    auto* const function =
+        preparation.functions ? static_cast<Function*>(preparation.functions->entry(entry.name)) : nullptr;
+    if (function && entry.shared > 0)
+      check(driver().cuFuncSetAttribute(function, function_dynamic_shared, static_cast<int>(entry.shared)),
+            "cuFuncSetAttribute");
+    return {function, static_cast<unsigned>(entry.threads), static_cast<unsigned>(entry.shared)};
+  }
+};
+
+}  // namespace weft::runtime::cuda
