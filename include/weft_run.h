@@ -192,7 +192,7 @@ extern const weft_step weft_step_packed_matmul __asm__("_ZN4weft7runtime5steps13
 extern const weft_step weft_step_onednn_matmul __asm__("_ZN4weft7runtime5steps13onednn_matmulE");
 extern const weft_step weft_step_cblas_matmul __asm__("_ZN4weft7runtime5steps12cblas_matmulE");
 extern const weft_step weft_step_onednn_convolution __asm__("_ZN4weft7runtime5steps18onednn_convolutionE");
-// Sums by index, sorts, factorizations of matrices and Fourier transforms, parts of a value that are replaced, checks, loops.
+// Sums by index, sorts, factorizations and Fourier transforms, parts of a value that are replaced, checks, loops.
 extern const weft_step weft_step_scatter __asm__("_ZN4weft7runtime5steps7scatterE");
 extern const weft_step weft_step_argsort __asm__("_ZN4weft7runtime5steps7argsortE");
 extern const weft_step weft_step_factorization __asm__("_ZN4weft7runtime5steps13factorizationE");

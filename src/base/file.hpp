@@ -36,8 +36,8 @@ bool write_all(int descriptor, std::string_view bytes);
 std::optional<std::string> read_all(int descriptor, std::size_t limit);
 
 // A file's bytes, for reading. They stay while somebody holds the mapping, also when the name is given to another file.
-// Who writes into the file changes what is mapped, and where it is cut off, a read of what is gone ends the process
-// (SIGBUS).
+// A process that writes into the file changes the mapped bytes. If the file becomes shorter, a read beyond its new end
+// ends this process (SIGBUS).
 class MappedFile {
  public:
   // How many bytes at the begin of a file are read into memory instead: who cuts the file off or writes into it
@@ -74,7 +74,7 @@ class NewFile {
   NewFile(const NewFile&) = delete;
   void write(std::span<const std::uint8_t> bytes);
   void write(std::string_view text) { write({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}); }
-  // Where it lies till then, for a writer of its own.
+  // Where the file lies before it has its name, for a library that opens it by a path.
   std::string temporary_path() const;
   // Flushes to the disk and gives the file its name. Without `flushes` a power failure may leave an empty file.
   void finish(bool flushes = true);

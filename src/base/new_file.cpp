@@ -19,8 +19,8 @@ namespace {
 // After so many bytes the disk is asked to take them.
 constexpr std::int64_t flush_bytes = std::int64_t{8} << 20;
 
-// Closes the last descriptor of a file that has no name any more. Its memory and its place on the disk are freed by
-// that, which takes 90 ms for 500 MB; a thread of its own does it, which touches nothing of the process.
+// Closes the last descriptor of a file that has no name any more. The kernel then frees the file's memory and its place
+// on the disk, which takes 90 ms for 500 MB. A thread does this, so that the caller does not wait.
 void close_in_background(Descriptor descriptor) {
   struct stat status;
   if (!descriptor || fstat(descriptor.get(), &status) != 0 || status.st_size < flush_bytes) return;

@@ -3,8 +3,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
-#include <string_view>
 
 #include "base/file.hpp"
 #include "ir/node.hpp"
