@@ -36,7 +36,8 @@ class Generator : DeviceWriter {
          (sets_ > 1 ? "ArgumentTable<" + std::to_string(sets_) + ", " + shape + "table"
                     : "Arguments<" + shape + "arguments") +
          ") {");
-    line("after_earlier_kernels();");
+    const bool early = team_.ahead > 0 && begins_early();
+    if (!early) line("after_earlier_kernels();");
     if (sets_ > 1) {
       line("const int set = table.set_of(blockIdx.x);");
       line("const auto& arguments = table.sets[set];");
@@ -46,6 +47,8 @@ class Generator : DeviceWriter {
     line(std::string("using index = ") + (loop::fits_32_bits(kernel_) ? "int;" : "long;"));
     addresses();
     packs_in_shared_memory();
+    if (team_.ahead > 0) ask_for_first_packs();
+    if (early) line("after_earlier_kernels();");
     write(nest_.body);
     while (depth_ > 0) close();
     return {std::move(text_), threads(), std::move(blocks_), team_.shared};
@@ -147,7 +150,7 @@ class Generator : DeviceWriter {
     switch (it.role) {
       case Role::grid: open_grid(); break;
       case Role::team:
-        if (team_.ahead > 1) return write_ahead(it);
+        if (team_.ahead > 0) return write_ahead(it);
         team_.tile == 0            ? open_team()
         : product_ < 0             ? open_team_of_tile(it)
         : nest_.local(kept_in(it)) ? open_team_of_panel(it)
@@ -276,22 +279,31 @@ class Generator : DeviceWriter {
         line("if (" + axis_name(axis) + " >= " + text_of(extent(axis)) + ") continue;");
   }
 
+  // Teams of a block. In a loop over rows: the first one, and how many rows on its next one is.
+  int teams() const { return team_.threads / team_.members; }
+  std::string first_row() const {
+    if (teams() == 1) return block();
+    return "index(" + block() + ") * " + number(teams()) + " + index(threadIdx.x) / " + number(team_.members);
+  }
+  std::string rows_on() const {
+    return "index(" + blocks() + ")" + (teams() > 1 ? " * " + number(teams()) : std::string());
+  }
+  void count_rows() {
+    line("const int member = threadIdx.x" + (teams() > 1 ? " % " + number(team_.members) : std::string()) + ";");
+    line("const index rows = " + text_of(product(analysis_.outer)) + ", positions = " + text_of(positions()) + ";");
+  }
+
   void open_grid_of_rows() {
-    const int teams = team_.threads / team_.members;
-    const Dim count = product(analysis_.outer);
-    line("const int member = threadIdx.x" + (teams > 1 ? " % " + number(team_.members) : std::string()) + ";");
-    line("const index rows = " + text_of(count) + ", positions = " + text_of(positions()) + ";");
-    const std::string first =
-        teams > 1 ? "index(" + block() + ") * " + number(teams) + " + index(threadIdx.x) / " + number(team_.members)
-                  : block();
-    open("for (index row = " + first + "; row < rows; row += index(" + blocks() + ")" +
-         (teams > 1 ? " * " + number(teams) : "") + ") {");
+    if (team_.ahead == 0) count_rows();
+    const bool named = team_.ahead > 0;
+    open("for (index row = " + (named ? "first_row" : first_row()) +
+         "; row < rows; row += " + (named ? "rows_on" : rows_on()) + ") {");
     name_axes(analysis_.outer, "row");
     for (const loop::Local& local : nest_.locals)
       if (const int i = local.instruction; local.scope == Scope::registers)
         line(value_type(at(i).dtype) + " kept" + number(i) + "[" + number(team_.turns) + "][" +
              number(facts(i).vector ? team_.width : 1) + "];");
-    blocks_ = loop::divide_up(count, teams);
+    blocks_ = loop::divide_up(product(analysis_.outer), teams());
   }
 
   void open_grid_of_columns() {
@@ -348,47 +360,77 @@ class Generator : DeviceWriter {
     enter_pack("position % chunks");
   }
 
-  // The packs of a row, of which a thread asks for several before it uses the first. Whether they are words is asked
-  // once: a branch at each of them would wait for it. Where they are not, packs are read as they come.
-  void write_ahead(const Statement& it) {
-    const std::vector<int> loads = loads_of_packs(it);
+  // ---- rows whose packs are asked for ahead
+  // What is read before the kernels in front have ended: of that they write nothing.
+  bool begins_early() const {
+    return std::ranges::all_of(ahead_, [&](int i) { return kernel_.buffers[std::size_t(at(i).buffer)].steady; });
+  }
+  std::string packs_of(const char* name, int load) const {
+    return pack_type(load) + " " + name + number(load) + "[" + number(team_.ahead) + "]";
+  }
+  std::string asked(const std::string& row, const std::string& first, const char* name) const {
+    std::string call = "ask(" + row + ", " + first;
+    for (const int i : ahead_) call += ", " + std::string(name) + number(i);
+    return call + ");";
+  }
+  void open_turn_ahead() {
+    line("#pragma unroll");
+    open("for (int turn = 0; turn < " + number(team_.ahead) + "; ++turn) {");
+    line("const index position = first + turn * " + number(team_.members) + ";");
+    enter_position();
+  }
+  // Whether packs are words is asked once: a branch at each of them would wait for it.
+  void ask_for_first_packs() {
+    count_rows();
     std::vector<int> buffers;
-    for (const int i : loads)
-      if (std::ranges::find(buffers, at(i).buffer) == buffers.end()) buffers.push_back(at(i).buffer);
-    std::string begins;
+    for (int i = 0; i < size(); ++i)
+      if (at(i).kind == Kind::load && facts(i).inner && std::ranges::find(buffers, at(i).buffer) == buffers.end())
+        buffers.push_back(at(i).buffer);
+    std::string begins, packs;
     for (const int buffer : buffers) begins += (begins.empty() ? "" : ", ") + buffer_name(buffer);
-    const int outside = depth_;
-    const auto open_turn = [&] {
-      line("#pragma unroll");
-      open("for (int turn = 0; turn < " + number(team_.ahead) + "; ++turn) {");
-      line("const index position = first + turn * " + number(team_.members) + ";");
-      enter_position();
-    };
-    inside_ = Inside::turn;
-    open("if (begin_at_words(" + begins + ")) {");
-    open("for (index first = member; first < positions; first += " + number(team_.members * team_.ahead) + ") {");
-    for (const int i : loads) line(pack_type(i) + " ahead" + number(i) + "[" + number(team_.ahead) + "];");
-    open_turn();
+    for (const int i : ahead_) packs += ", " + pack_type(i) + " (&next" + number(i) + ")[" + number(team_.ahead) + "]";
+    line("const bool words = begin_at_words(" + begins + ");");
+    open("const auto ask = [&](index row, index first" + packs + ") {");
+    name_axes(analysis_.outer, "row");
+    open_turn_ahead();
     line("const index begin = " + pack_begin() + ";");
-    for (const int i : loads) line("ahead" + number(i) + "[turn].read_words(" + pack_place(i) + ");");
+    for (const int i : ahead_) line("next" + number(i) + "[turn].read_words_once(" + pack_place(i) + ");");
     close();
-    open_turn();
-    ahead_ = loads;
+    --depth_;
+    line("};");
+    for (const int i : ahead_) line(packs_of("now", i) + ";");
+    line("const index first_row = " + first_row() + ", rows_on = " + rows_on() + ";");
+    line("if (words && first_row < rows) " + asked("first_row", "member", "now"));
+  }
+
+  // The packs that a thread has of a row, in steps: in each it asks for those of the next one, of the next row in the
+  // last. Where packs are no words they are read as they come.
+  void write_ahead(const Statement& it) {
+    const std::int64_t step = team_.members * team_.ahead, steps = positions().constant() / step;
+    const int outside = depth_;
+    inside_ = Inside::turn;
+    open("if (words) {");
+    line("#pragma unroll");
+    open("for (int step = 0; step < " + number(steps) + "; ++step) {");
+    line("const index first = member + step * " + number(step) + ";");
+    for (const int i : ahead_) line(packs_of("next", i) + ";");
+    const std::string next_row = "if (row + rows_on < rows) " + asked("row + rows_on", "member", "next");
+    if (steps > 1) line("if (step + 1 < " + number(steps) + ") " + asked("row", "first + " + number(step), "next"));
+    line((steps > 1 ? "else " : "") + next_row);
+    open_turn_ahead();
+    uses_ahead_ = true;
     write(it.body);
-    ahead_.clear();
+    uses_ahead_ = false;
+    close();
+    line("#pragma unroll");
+    open("for (int turn = 0; turn < " + number(team_.ahead) + "; ++turn) {");
+    for (const int i : ahead_) line("now" + number(i) + "[turn] = next" + number(i) + "[turn];");
     while (depth_ > outside) close();
     open("else {");
     open_team();
     write(it.body);
     while (depth_ > outside) close();
     inside_ = Inside::unit;
-  }
-  std::vector<int> loads_of_packs(const Statement& team) const {
-    std::vector<int> loads;
-    for (const Statement& inside : team.body)
-      for (const Statement& each : inside.body)
-        if (each.kind == Statement::Kind::value && in_pack(each.instruction)) loads.push_back(each.instruction);
-    return loads;
   }
 
   // ---- packs --------------------------------------------------------------------------------------------------------
@@ -451,8 +493,10 @@ class Generator : DeviceWriter {
       packs_.push_back(i);
       if (it.kind == Statement::Kind::store)
         line(pack_type(i) + " q" + number(i) + ";");
-      else if (std::ranges::find(ahead_, i) != ahead_.end())
-        line("const " + pack_type(i) + "& p" + number(i) + " = ahead" + number(i) + "[turn];");
+      else if (uses_ahead_ && std::ranges::find(ahead_, i) != ahead_.end())
+        line("const " + pack_type(i) + "& p" + number(i) + " = now" + number(i) + "[turn];");
+      else if (uses_ahead_)
+        line(pack_type(from) + " p" + number(i) + "; p" + number(i) + ".read_words(" + pack_place(from) + ");");
       else if (nest_.is_fetched(i) && !reloads)
         line("const " + pack_type(i) + " p" + number(i) + " = " + in_shared(i) + ";");
       else
@@ -594,7 +638,8 @@ class Generator : DeviceWriter {
   std::string pack_;  // which pack of the vector axis this is
   bool pack_is_open_ = false;
   std::vector<int> packs_;  // the loads and stores that have their pack here
-  std::vector<int> ahead_;  // the loads that a thread has asked for before
+  const std::vector<int> ahead_ = loop::loads_ahead(kernel_, analysis_);
+  bool uses_ahead_ = false;  // whose packs are there
 };
 
 }  // namespace

@@ -160,31 +160,47 @@ bool loads_words(const Kernel& kernel, const Analysis& analysis, const Team& tea
   return std::ranges::all_of(first, [&](const DimTerm& term) { return term.coefficient % team.width == 0; });
 }
 
-// A matrix times a vector reads the matrix once: what counts is how much of it is on its way. Many threads that ask for
-// two packs each reach more of the memory's speed than few that ask for eight.
+bool is_at_least(Dim size, std::int64_t least) {
+  if (size.is_constant()) return size.constant() >= least;
+  const std::vector<DimTerm> terms = dims::terms(size);
+  if (terms.size() != 1 || terms[0].coefficient < 1 || terms[0].factors.size() != 1) return false;
+  const DimNode& factor = *terms[0].factors[0];
+  return factor.kind == DimKind::symbol && factor.lower.constant() >= least;
+}
+
+// A matrix times a vector reads the matrix once: what counts is how much of it is on its way at any time. A warp has a
+// row, and asks for the next packs, of this row or of its next one, before it uses those that it has. Long rows are
+// shared by several warps, since a device has more warps than such a matrix has rows.
 void stream_rows(const Kernel& kernel, const Analysis& analysis, Team& team) {
-  constexpr std::int64_t least_rows = 512, most_members = 128;
-  constexpr int warp = 32, ahead = 2;
+  constexpr std::int64_t most_members = 128, packs_of_a_thread = 16, most_ahead = 4;
+  constexpr int warp = 32;
   const Dim rows = extent_of(kernel, analysis.outer), columns = vector_extent(kernel);
   if (!analysis.carried.empty() || team.turns > 0 || team.width == 1 || analysis.phases != 1 || has_scans(kernel))
     return;
-  if (!kernel.inner_count().is_constant() || !rows.is_constant() || rows.constant() < least_rows) return;
+  if (!kernel.inner_count().is_constant() || !is_at_least(rows, least_streamed_rows)) return;
   if (!(columns % Dim(team.width)).same(Dim(0))) return;
+  const std::vector<int> of_rows = loads_ahead(kernel, analysis);
   bool repeats = false;  // a load is the same for all rows: the vector
   for (int i = 0; i < static_cast<int>(kernel.body.size()); ++i) {
     const Instruction& it = kernel.body[static_cast<std::size_t>(i)];
-    const Facts& facts = analysis.facts[static_cast<std::size_t>(i)];
-    if (!facts.inner || (it.kind != Kind::load && it.kind != Kind::store)) continue;
+    if (!analysis.facts[static_cast<std::size_t>(i)].inner || (it.kind != Kind::load && it.kind != Kind::store))
+      continue;
     if (it.kind == Kind::store || !loads_words(kernel, analysis, team, i)) return;
-    repeats |= std::ranges::none_of(analysis.outer, [&](int axis) { return facts.axes >> axis & 1; });
+    repeats |= std::ranges::find(of_rows, i) == of_rows.end();
   }
+  if (!repeats || of_rows.empty()) return;
   const std::int64_t packs = (extent_of(kernel, analysis.inner) * divide_up(columns, team.width)).constant();
-  const std::int64_t members = std::min(most_members, packs / ahead);
-  if (!repeats || members < warp || members != power_of_two_up_to(members) || packs % (members * ahead) != 0) return;
-  team.ahead = ahead;
+  const std::int64_t members =
+      std::clamp<std::int64_t>(power_of_two_up_to(packs / packs_of_a_thread), warp, most_members);
+  if (packs % members != 0) return;
+  // Registers: each load has twice as many packs.
+  std::int64_t ahead = std::max<std::int64_t>(most_ahead / static_cast<std::int64_t>(of_rows.size()), 1);
+  while (packs / members % ahead != 0) --ahead;
+  if (ahead < most_ahead / 2 && ahead < packs / members) return;
+  team.ahead = static_cast<int>(ahead);
   team.members = static_cast<int>(members);
   team.threads = static_cast<int>(members > warp ? members : most_members);  // several warps join in the block's memory
-  team.blocks = 8;  // 64 registers a thread: with fewer, packs are asked for one after the other
+  team.blocks = 1024 / team.threads;  // 64 registers a thread: with fewer, packs are asked for one after the other
 }
 
 // The outer axis along which most of what lies across the lanes is close in memory.
@@ -232,6 +248,23 @@ bool holds_row(const Kernel& kernel) {
   std::vector<int> fetched;
   choose_team(kernel, analysis, fetched);
   return !fetched.empty() || !analysis.kept.empty();
+}
+
+std::vector<int> loads_ahead(const Kernel& kernel, const Analysis& analysis) {
+  std::vector<int> loads;
+  for (int i = 0; i < static_cast<int>(kernel.body.size()); ++i) {
+    const Instruction& it = kernel.body[static_cast<std::size_t>(i)];
+    const Facts& facts = analysis.facts[static_cast<std::size_t>(i)];
+    const bool of_row = std::ranges::any_of(analysis.outer, [&](int axis) { return facts.axes >> axis & 1; });
+    if (it.kind == Kind::load && facts.inner && of_row && values_in(it.index).empty()) loads.push_back(i);
+  }
+  return loads;
+}
+
+bool streams_rows(const Kernel& kernel) {
+  Analysis analysis = analyze(kernel, {.buffers = 0});
+  std::vector<int> fetched;
+  return choose_team(kernel, analysis, fetched).ahead > 0;
 }
 
 bool has_scans(const Kernel& kernel) {

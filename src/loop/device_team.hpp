@@ -15,6 +15,13 @@ inline constexpr std::int64_t shared_of_every_device = 99 << 10;
 // `fetched`: the loads whose packs are to be read from shared memory.
 Team choose_team(const Kernel& kernel, Analysis& analysis, std::vector<int>& fetched);
 
+// Fewer rows do not stream: they leave most of a device without work.
+inline constexpr std::int64_t least_streamed_rows = 512;
+// The loads whose packs are asked for ahead (Team::ahead): those of the rows, and not what all rows read.
+std::vector<int> loads_ahead(const Kernel& kernel, const Analysis& analysis);
+// Whether it asks for packs of a row ahead, and so gains where it may begin early (Buffer::steady).
+bool streams_rows(const Kernel& kernel);
+
 // Whether a row is in registers or in shared memory when it is walked again.
 bool holds_row(const Kernel& kernel);
 bool has_scans(const Kernel& kernel);

@@ -276,8 +276,8 @@ std::string to_text(const Kernel& kernel) {
   std::string text = kernel.name + "(";
   for (std::size_t b = 0; b < kernel.buffers.size(); ++b)
     text += std::string(b ? ", " : "") + (kernel.buffers[b].written ? "out " : "") +
-            info(kernel.buffers[b].dtype).name + " p" + std::to_string(b) + "[" +
-            dims::to_string(kernel.buffers[b].elements) + "]";
+            (kernel.buffers[b].steady ? "steady " : "") + info(kernel.buffers[b].dtype).name + " p" +
+            std::to_string(b) + "[" + dims::to_string(kernel.buffers[b].elements) + "]";
   text += kernel.small ? ") small" : ")";
   for (std::size_t i = 0; i < kernel.parameters.size(); ++i)
     text += (i ? ", s" : " where s") + std::to_string(i) + " >= " + std::to_string(lower[i]) + " is " +

@@ -80,6 +80,7 @@ struct Buffer {
   bool written = false;
   std::int32_t value = -1;  // the plan's buffer
   Dim elements = 0;
+  bool steady = false;  // the step in front of this one does not write it: a device may read it while that still runs
 };
 
 struct Kernel {

@@ -95,7 +95,7 @@ struct Team {
                             // a team turns, or the rows of a product
   int tile = 0;             // their points each way
   int blocks = 0;           // that a multiprocessor is to hold at once; 0: as it comes
-  int ahead = 1;            // packs of each load that a thread asks for before it uses the first of them
+  int ahead = 0;            // packs of a row that a thread has asked for while it uses as many before them; 0: none
 };
 
 struct Nest {

@@ -41,6 +41,7 @@ class Parser final : TextReader {
       if (!kernel_.buffers.empty()) expect(", ");
       Buffer buffer;
       buffer.written = accept("out ");
+      buffer.steady = accept("steady ");
       buffer.dtype = dtype();
       expect(" p" + std::to_string(kernel_.buffers.size()) + "[");
       buffer.elements = size();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
+#include "loop/device_team.hpp"
 #include "providers/provider.hpp"
 #include "providers/sources.hpp"
 #include "runtime/cuda/stored_steps.hpp"
@@ -52,6 +53,17 @@ class Generated final : public Payload {
       kernel.predicate = static_cast<int>(kernel.buffers.size());
       kernel.buffers.push_back({DType::i32, false, word, 1});
     }
+    return std::make_shared<Generated>(std::move(kernels));
+  }
+  std::shared_ptr<const Payload> reading_early(const std::vector<bool>& steady) const override {
+    if (!loop::streams_rows(kernels_[0])) return nullptr;
+    std::vector<loop::Kernel> kernels = kernels_;
+    for (std::size_t b = 0; b < kernels[0].buffers.size(); ++b) {
+      const bool is_steady = std::ranges::all_of(
+          kernels_, [&](const loop::Kernel& it) { return steady[static_cast<std::size_t>(it.buffers[b].value)]; });
+      for (loop::Kernel& kernel : kernels) kernel.buffers[b].steady = is_steady;
+    }
+    for (loop::Kernel& kernel : kernels) kernel.shared = {};
     return std::make_shared<Generated>(std::move(kernels));
   }
   std::vector<bool> writes(std::size_t) const override {

@@ -152,8 +152,12 @@ void parametrize(Kernel& kernel) {
 
 std::optional<Kernel> with_any_first_extent(const Kernel& kernel) {
   if (kernel.axes.size() < 2 || kernel.vector_axis == 0 || !kernel.parameters.empty()) return {};
-  for (const loop::Axis& axis : kernel.axes)
-    if (axis.inner || axis.carried || axis.narrow) return {};
+  bool has_inner = false;
+  for (const loop::Axis& axis : kernel.axes) {
+    if (axis.carried || axis.narrow) return {};
+    has_inner |= axis.inner;
+  }
+  if (has_inner && (kernel.axes[0].inner || !kernel.axes[1].inner || !loop::streams_rows(kernel))) return {};
   const Dim size = kernel.axes[0].extent, first = axis_dim(kernel, 0);
   if (!size.is_constant() || size.constant() < 2) return {};
   for (const Instruction& instruction : kernel.body)
@@ -162,7 +166,7 @@ std::optional<Kernel> with_any_first_extent(const Kernel& kernel) {
   any.shared = {};
   any.small = kernel.small || loop::fits_32_bits(kernel);
   any.parameters = {size};
-  any.axes[0].extent = dims::symbol(0, 2);
+  any.axes[0].extent = dims::symbol(0, has_inner ? loop::least_streamed_rows : 2);
   std::vector<Dim> replacement;
   for (std::size_t a = 0; a < any.axes.size(); ++a) replacement.push_back(axis_dim(any, a));
   loop::replace_axes(any, any.axes, replacement);

@@ -15,8 +15,8 @@ void merge_axes(loop::Kernel& kernel);
 bool is_small(const loop::Kernel& kernel);
 // Sizes that only bound a loop, and symbolic ones, become size slots.
 void parametrize(loop::Kernel& kernel);
-// After that, of a pointwise kernel of several axes: with the extent of its first axis as a slot too, which kernels
-// that differ in it have in common. Nothing where indices depend on it.
+// After that, of a pointwise kernel of several axes, and of one that streams the rows of its first: with the extent of
+// its first axis as a slot too, which kernels that differ in it have in common. Nothing where indices depend on it.
 std::optional<loop::Kernel> with_any_first_extent(const loop::Kernel& kernel);
 
 }  // namespace weft

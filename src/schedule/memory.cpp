@@ -140,6 +140,22 @@ void predicate_donations(Schedule& schedule) {
 
 }  // namespace
 
+void read_early(Schedule& schedule) {
+  using Kind = ScheduleBuffer::Kind;
+  std::vector<bool> steady;
+  for (const ScheduleBuffer& it : schedule.buffers)
+    steady.push_back(it.kind == Kind::argument || it.kind == Kind::constant || it.kind == Kind::packed);
+  bool follows = false;
+  for (Step& step : schedule.steps) {
+    const loop::Kernel* const kernel = step.payload->generated() ? step.payload->kernel() : nullptr;
+    if (!kernel) continue;
+    if (follows)
+      if (auto early = step.payload->reading_early(steady)) step.payload = std::move(early);
+    const Dim units = loop::over_symbols(loop::unit_count(*kernel), *kernel);
+    follows |= units.is_constant() && units.constant() > 0;
+  }
+}
+
 void plan_memory(Schedule& schedule, Device device, std::span<const Update> updates, bool in_results) {
   place_in_results(schedule);
   const std::vector<Lifetime> lives = lifetimes(schedule);

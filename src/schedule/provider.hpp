@@ -57,6 +57,9 @@ class Payload : public runtime::Preparable {
   virtual bool in_place(int /*argument*/, int /*result*/) const { return false; }
   // The same step, which writes nothing where the word in this buffer, its last, is not 0. Null where it can't.
   virtual std::shared_ptr<const Payload> predicated(int /*word*/) const { return nullptr; }
+  // The same step, which may read buffers of these (by number in the schedule) before the step in front of it has
+  // ended. Null where it gains nothing by that.
+  virtual std::shared_ptr<const Payload> reading_early(const std::vector<bool>& /*steady*/) const { return nullptr; }
   // The bodies that it runs, and how often each runs, about; the functions of their steps are EntryPoint::inner.
   struct Inner {
     const Schedule* schedule;

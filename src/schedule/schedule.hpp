@@ -82,6 +82,10 @@ Schedule make_schedule(const Graph& graph, Device device, const Providers& provi
 // memory is not written once the word is set. Donations whose writer can't leave it out are taken back.
 // `in_results`: a result that takes no argument's memory has memory of its own from the first step on, and temporaries
 // may lie in it until it is written.
+// On a device: which kernels may read arguments and constants before the kernel in front of them has ended. Nobody
+// writes an argument before all have read it; but the step in front of the plan may have. So a kernel that surely runs
+// lies in between: whoever follows it knows that all before it have ended (after_earlier_kernels of cuda.inc).
+void read_early(Schedule& schedule);
 void plan_memory(Schedule& schedule, Device device = {}, std::span<const Update> updates = {}, bool in_results = false);
 
 // An operation for people: "softmax f32[4,16] of layer, model.cpp:12".

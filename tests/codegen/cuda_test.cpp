@@ -123,8 +123,8 @@ TEST_CASE("a matrix times a vector asks for packs of its rows before it uses the
   for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
     const codegen::CudaKernel made = codegen::generate_cuda(matrix_times_vector(512, dtype));
     CHECK(made.threads == 128);
-    CHECK(made.blocks.same(Dim(512)));
-    CHECK(contains(made.text, "if (begin_at_words("));
+    CHECK(made.blocks.same(Dim(512 / 4)));  // a warp has a row
+    CHECK(contains(made.text, "const bool words = begin_at_words("));
     CHECK(runtime::cuda::compile_units(codegen::cuda_units(std::span(&made.text, 1)), "sm_90").size() == 1);
   }
   // Few rows are shared out among more threads; what does not begin at a multiple of 16 bytes is read as it comes.
@@ -141,6 +141,27 @@ TEST_CASE("a generated kernel waits for those in front of it before it does anyt
       REQUIRE(body != std::string::npos);
       CHECK(text.substr(body + 4).starts_with("  after_earlier_kernels();\n"));
     }
+}
+
+TEST_CASE("rows of weights that no kernel in front writes are asked for before the kernel waits for it") {
+  loop::Kernel kernel = matrix_times_vector(512, DType::bf16);
+  const auto waits_first = [&] {
+    const std::string text = codegen::generate_cuda(kernel).text;
+    const std::size_t waits = text.find("after_earlier_kernels();"), asks = text.find("ask(first_row, ");
+    REQUIRE(waits != std::string::npos);
+    CHECK(text.find("after_earlier_kernels();", waits + 1) == std::string::npos);
+    REQUIRE(asks != std::string::npos);
+    return waits < asks;
+  };
+  CHECK(waits_first());
+  kernel.buffers[0].steady = true;  // the vector alone: it is read after that
+  CHECK(waits_first());
+  kernel.buffers[1].steady = true;
+  CHECK(!waits_first());
+  const std::string text = loop::to_text(kernel);
+  CHECK(contains(text, "steady bf16 p1["));
+  CHECK(loop::to_text(loop::parse_kernel(text)) == text);
+  CHECK(loop::shared_text(kernel) != loop::shared_text(matrix_times_vector(512, DType::bf16)));
 }
 
 TEST_CASE("indices have 32 bits where bounds prove it, and packs are as wide as 16 bytes") {

@@ -246,6 +246,34 @@ TEST_CASE("on a device a product that reads new state leaves it where the state 
   CHECK(to_text(schedule).find("result 0 may take the memory of argument 0\n") != std::string::npos);
 }
 
+TEST_CASE(
+    "on a device products with a vector read weights early, but for the first kernel of a plan and what a kernel "
+    "made") {
+  Traced t;
+  const Device device = Device::cuda();
+  const auto weights = [&] { return t.input(device, Shape::of(1024, 1024), DType::bf16); };
+  const Tensor first = weights(), second = weights(), x = t.input(device, Shape::of(1024), DType::bf16);
+  const auto product = [](const Tensor& w, const Tensor& v) { return tanh(sum(w * v, 1)); };
+  const Tensor made = first * 2;
+  Schedule schedule = make_schedule(inline_calls(t.graph({product(made, product(second, product(first, x))), made})),
+                                    device, providers::all());
+  plan_memory(schedule, device);
+  read_early(schedule);
+  int early = 0;
+  bool begun = false;
+  for (const Step& step : schedule.steps) {
+    REQUIRE(step.payload->kernel());
+    for (const loop::Buffer& buffer : step.payload->kernel()->buffers) {
+      early += buffer.steady;
+      if (!buffer.steady) continue;
+      CHECK(begun);
+      CHECK(schedule.buffers[static_cast<std::size_t>(buffer.value)].kind == ScheduleBuffer::Kind::argument);
+    }
+    begun = true;
+  }
+  CHECK(early == 1);
+}
+
 TEST_CASE("state is written where it was, whatever else would do") {
   Traced t;
   const Tensor a = t.f32(100), b = t.f32(100);
