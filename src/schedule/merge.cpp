@@ -95,8 +95,26 @@ class Merger {
     }
     for (const auto& [groups, bytes] : shared) {
       const int a = static_cast<int>(groups >> 32), b = static_cast<int>(groups & 0xffffffff);
+      if (are_one_launch(grouping_.group(a), grouping_.group(b), bytes)) continue;
       queue_.push({merit_of(a, b, bytes), bytes, a, b});
     }
+  }
+
+  // Products of several matrices with one vector, say: as kernels of one text they are one launch, and further ones
+  // with other numbers of rows may join them. What is read twice is next to nothing.
+  bool are_one_launch(const Group& a, const Group& b, double shared) const {
+    constexpr double little = 1.0 / 64;
+    if (!score_.launches_tables() || a.depth != b.depth || a.members.size() != b.members.size()) return false;
+    for (std::size_t i = 0; i < a.members.size(); ++i) {
+      const Node &of_a = *graph_.nodes[a.members[i]].node(), &of_b = *graph_.nodes[b.members[i]].node();
+      if (of_a.op != of_b.op || of_a.type.dtype != of_b.type.dtype) return false;
+    }
+    const auto bytes_of = [&](const Group& group) {
+      double bytes = 0;
+      for (const std::uint32_t value : group.reads) bytes += score_.bytes(*graph_.nodes[value].node());
+      return bytes;
+    };
+    return shared < little * std::min(bytes_of(a), bytes_of(b));
   }
 
   double merit_of(int a, int b, double shared) const {

@@ -274,6 +274,26 @@ TEST_CASE(
   CHECK(early == 1);
 }
 
+TEST_CASE(
+    "on a device products of several matrices with one vector are one launch, and a product of two results one "
+    "kernel") {
+  Traced t;
+  const Device device = Device::cuda();
+  const Tensor x = t.input(device, Shape::of(1024), DType::bf16);
+  const auto product = [&](std::int64_t rows) {
+    return sum(t.input(device, Shape::of(rows, 1024), DType::bf16) * x, 1);
+  };
+  const auto schedule_of = [&](const std::vector<Tensor>& results) {
+    return make_schedule(inline_calls(t.graph(results)), device, providers::all());
+  };
+  const Schedule several = schedule_of({product(2048), product(512), product(512)});
+  REQUIRE(several.steps.size() == 1);
+  CHECK(to_text(several).find("and 2 more of this text, in one launch") != std::string::npos);
+  const Tensor gate = product(2048);
+  CHECK(schedule_of({gate / (1 + exp(-gate)) * product(2048)}).steps.size() == 1);
+  CHECK(schedule_of({product(2048), product(100)}).steps.size() == 2);  // few rows do not stream
+}
+
 TEST_CASE("state is written where it was, whatever else would do") {
   Traced t;
   const Tensor a = t.f32(100), b = t.f32(100);
