@@ -62,7 +62,7 @@ std::int64_t most_blocks(const DeviceState& device) { return device.multiprocess
 }  // namespace
 
 // Programmatic dependent launch of a generated kernel: its blocks may come onto the device while the kernel in front of
-// it ends. No read and no write passes that kernel: the first statement of every generated kernel waits until it has
+// it ends. No write passes that kernel, and no read of what it may write: every generated kernel waits until it has
 // ended and all it wrote is visible (after_earlier_kernels of cuda.inc), and since that kernel has waited in its turn,
 // so have all before it. The kernels of update_slice and of attention of few queries begin so too. Kernels of libraries
 // and the others that are no generated ones do not wait, and are launched the ordinary way, after all that precedes
