@@ -156,17 +156,18 @@ void pack(const Panels& panels, T* to, Int count, Int depth, const T* from, Int 
 }
 
 // The depth is walked in equal slices: which part of it one of them is.
+constexpr Int slices_of(Int depth) { return (depth + MatmulPanels::slice_depth - 1) / MatmulPanels::slice_depth; }
 struct Slice {
   Int begin, depth;
   bool is_first;
+  Slice(Int whole, Int slice)
+      : begin(slice * whole / slices_of(whole)),
+        depth((slice + 1) * whole / slices_of(whole) - begin),
+        is_first(slice == 0) {}
 };
 template <class Run>
 void for_each_slice(Int depth, Run run) {
-  const Int slices = (depth + MatmulPanels::slice_depth - 1) / MatmulPanels::slice_depth;
-  for (Int slice = 0; slice < slices; ++slice) {
-    const Int begin = slice * depth / slices;
-    run(Slice{begin, (slice + 1) * depth / slices - begin, slice == 0});
-  }
+  for (Int slice = 0; slice < slices_of(depth); ++slice) run(Slice(depth, slice));
 }
 
 // A slice lies after the ones before it, each of a whole number of vectors in width.
@@ -186,6 +187,101 @@ void pack_whole(const MatmulPacking& packing, const void* from, std::byte* memor
     else
       all(RightPanels(packing.size));
   });
+}
+
+// Of a block of sums each column, sums[i * columns + j], is a run of the result, result[j * step + i], or is added to
+// it.
+template <class T>
+void write_turned(const T* sums, Int rows, Int columns, T* result, Int step, Int rows_left, Int columns_left,
+                  bool add) {
+  constexpr int square = 16 / static_cast<int>(sizeof(T));
+  using V = Vector<T, square>;
+  for (Int i = 0; i < rows && i < rows_left; i += square)
+    for (Int j = 0; j < columns && j < columns_left; j += square) {
+      V turned[square], before = {};
+      transpose_square(reinterpret_cast<T*>(turned), square, sums + i * columns + j, columns);
+      const auto bytes = static_cast<std::size_t>(rows_left - i < square ? rows_left - i : square) * sizeof(T);
+      for (Int column = 0; column < square && j + column < columns_left; ++column) {
+        T* const to = result + (j + column) * step + i;
+        const bool whole = bytes == sizeof(V);
+        if (add) whole ? __builtin_memcpy(&before, to, sizeof(V)) : __builtin_memcpy(&before, to, bytes);
+        const V sum = add ? before + turned[column] : turned[column];
+        whole ? __builtin_memcpy(to, &sum, sizeof(V)) : __builtin_memcpy(to, &sum, bytes);
+      }
+    }
+}
+
+// The sums of block(), to the same bits, where rows of the left operand are read where they lie, an element at a time,
+// and vectors are of columns. Of one vector a block has more rows, so that there are enough sums at once.
+template <int vectors>
+constexpr int direct_rows = vectors == 1 ? 8 : block_columns;
+template <class T, int vectors>
+void direct_block(Int depth, const T* left, Int left_step, Int rows_left, const T* right, T* sums) {
+  constexpr int w = width<T>, rows = direct_rows<vectors>;
+  using V = Vector<T, w>;
+  const T* at[rows];
+#pragma GCC unroll 8
+  for (int j = 0; j < rows; ++j) at[j] = left + (j < rows_left ? j : rows_left - 1) * left_step;
+  V sum[rows][vectors] = {};
+  constexpr Int line = 64 / sizeof(T);
+  for (Int begin = 0; begin < depth; begin += line) {
+#pragma GCC unroll 8
+    for (int j = 0; j < rows; ++j) __builtin_prefetch(at[j] + rows * left_step + begin, 0, 2);  // of the block below
+    const Int end = begin + line < depth ? begin + line : depth;
+#pragma GCC unroll 1
+    for (Int k = begin; k < end; ++k) {
+      V b[vectors];
+#pragma GCC unroll 8
+      for (int i = 0; i < vectors; ++i) b[i] = *reinterpret_cast<const Unaligned<T, w>*>(right + i * w);
+#pragma GCC unroll 8
+      for (int j = 0; j < rows; ++j) {
+        const V a = at[j][k] - V{};
+#pragma GCC unroll 8
+        for (int i = 0; i < vectors; ++i) sum[j][i] = native_fma(a, b[i], sum[j][i]);
+      }
+      right += vectors * w;
+    }
+  }
+  __builtin_memcpy(sums, sum, sizeof sum);
+}
+
+// Few columns and a left operand whose rows lie along the depth: to pack it would take as long as to multiply it. So
+// the right operand takes the place of the left one in blocks, and each row is read once, from its begin to its end.
+// How many columns are few; 0: this ISA and dtype have no code for it, which is kept small.
+template <class T>
+constexpr Int direct_columns = std::is_same_v<T, float>&& register_bytes > 16 ? 64 : 0;
+template <class T>
+void multiply_direct(const MatmulTile& tile) {
+  constexpr decltype(&direct_block<T, 1>) blocks[] = {direct_block<T, 1>, direct_block<T, 2>, direct_block<T, 3>};
+  const LeftPanels<T> panels(tile.columns);
+  const bool kept = tile.depth <= MatmulPanels::kept_depth;
+  const Int rows = panels.vectors == 1 ? direct_rows<1> : block_columns, right_step = tile.right_step;
+  const Int slices = slices_of(tile.depth), together = kept ? slices : 1;
+  for (Int first = 0; first < slices; first += together) {
+    const auto panels_at = [&](Slice slice) {
+      return reinterpret_cast<T*>(tile.right_panel) + (kept ? slice.begin * MatmulPanels::width(tile.columns) : 0);
+    };
+    for (Int s = first; s < first + together && !(kept && tile.right_packed); ++s) {
+      const Slice slice(tile.depth, s);
+      const T* const from = static_cast<const T*>(tile.right) + slice.begin * (tile.right_by_rows ? right_step : 1);
+      (tile.right_by_rows ? pack<T, false, LeftPanels<T>> : pack<T, true, LeftPanels<T>>)(panels, panels_at(slice),
+                                                                                          tile.columns, slice.depth,
+                                                                                          from, right_step);
+    }
+    for (Int row = 0; row < tile.rows; row += rows)
+      for (Int s = first; s < first + together; ++s) {
+        const Slice slice(tile.depth, s);
+        for (Int i = 0; i < panels.panels; ++i) {
+          const Int column = panels.begin(i);
+          T sums[block_vectors * block_columns * width<T>];
+          blocks[panels.vectors_of(i) - 1](
+              slice.depth, static_cast<const T*>(tile.left) + row * tile.left_step + slice.begin, tile.left_step,
+              tile.rows - row, panels_at(slice) + column * slice.depth, sums);
+          write_turned(sums, rows, panels.size(i), static_cast<T*>(tile.result) + column * tile.result_step + row,
+                       tile.result_step, tile.rows - row, tile.columns - column, !slice.is_first);
+        }
+      }
+  }
 }
 
 template <class T>
@@ -311,6 +407,9 @@ void run_tile(const MatmulTile& tile) {
   } else if (tile.columns == 1) {
     multiply_vector<T>(tile);
   } else {
+    if constexpr (direct_columns < T >> 0)
+      if (tile.left_by_rows && tile.columns <= direct_columns<T> && !tile.left_whole.panels && !tile.right_whole.panels)
+        return multiply_direct<T>(tile);
     multiply<T>(tile);
   }
 }
