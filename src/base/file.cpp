@@ -13,6 +13,7 @@
 
 #include "base/fail.hpp"
 #include "base/file_size_signal.hpp"
+#include "base/host_memory.hpp"
 
 namespace weft {
 namespace {
@@ -63,10 +64,10 @@ std::shared_ptr<const MappedFile> MappedFile::open(const char* operation, const 
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size == 0) return std::shared_ptr<const MappedFile>(new MappedFile(nullptr, 0));
   const auto require_mapped = [&](const void* at) {
-    if (at == MAP_FAILED) fail_with_reason(operation, loc, errno, path, " can't be mapped");
+    if (!at || at == MAP_FAILED) fail_with_reason(operation, loc, errno, path, " can't be mapped");
   };
   const std::shared_ptr<MappedFile> file(new MappedFile(nullptr, size));
-  void* const data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const data = map_at_huge_page(size);  // where the system has the file in huge pages, it maps those
   require_mapped(data);
   file->data_ = static_cast<const std::uint8_t*>(data);
   char* const bytes = static_cast<char*>(data);

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "weft/error.hpp"
 
@@ -65,7 +66,7 @@ class MappedFile {
 
 // A file in the making, in the folder of the path that it will have. It goes unless it is finished, where the file
 // system can also when the process is killed. Its bytes are on their way to the disk while more are written, so that
-// what finish() waits for is short.
+// what finish() waits for is short. They are written in whole huge pages, in which the system may then keep the file.
 class NewFile {
  public:
   // `operation`: of messages; empty: they name none.
@@ -81,6 +82,7 @@ class NewFile {
 
  private:
   [[noreturn]] void refuse(const char* what);
+  void put(std::span<const std::uint8_t> bytes);
   std::string new_name() const;
   std::string own_path() const;  // that leads to the open file
 
@@ -89,6 +91,7 @@ class NewFile {
   Loc loc_;
   Descriptor descriptor_;
   std::int64_t written_ = 0, flushed_ = 0;  // bytes; flushed: the disk was asked to take them
+  std::vector<std::uint8_t> begun_;         // of a huge page that is not written yet
 };
 
 // The folder of a path, "." where it names none.

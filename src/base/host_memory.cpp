@@ -1,5 +1,6 @@
 #include "base/host_memory.hpp"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -69,6 +70,17 @@ void require_host_memory(std::size_t bytes) {
   if (fits(bytes, host_memory_held())) return;
   give_back_cached_memory();
   if (!fits(bytes, host_memory_held())) refuse_host_memory(bytes);
+}
+
+void* map_at_huge_page(std::size_t bytes) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t wanted = (bytes + page - 1) / page * page, reserved = wanted + huge_page;
+  void* memory = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory), at = (begin + huge_page - 1) & ~(huge_page - 1);
+  if (at > begin) munmap(memory, at - begin);
+  munmap(reinterpret_cast<void*>(at + wanted), begin + reserved - at - wanted);
+  return reinterpret_cast<void*>(at);
 }
 
 void drop_host_memory(std::size_t bytes) { held.fetch_sub(bytes, std::memory_order_relaxed); }

@@ -26,4 +26,10 @@ void require_host_memory(std::size_t bytes);
 // those above it (memory.max of version 2, memory.limit_in_bytes of version 1). `root` is put before /proc and /sys.
 std::uint64_t machine_memory(const std::string& root = "");
 
+// Private memory of zeros from the system that begins where a huge page may, so that one can back it, or what is mapped
+// over it from as far into a file as it is from the begin. Rounded up to whole pages; null, with errno: there is none.
+// munmap gives it back.
+void* map_at_huge_page(std::size_t bytes);
+inline constexpr std::size_t huge_page = std::size_t{1} << 21;
+
 }  // namespace weft

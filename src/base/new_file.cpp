@@ -12,6 +12,7 @@
 
 #include "base/fail.hpp"
 #include "base/file.hpp"
+#include "base/host_memory.hpp"
 
 namespace weft {
 namespace {
@@ -71,6 +72,22 @@ void NewFile::refuse(const char* what) {
 }
 
 void NewFile::write(std::span<const std::uint8_t> bytes) {
+  if (begun_.empty() && bytes.size() >= huge_page) {
+    const auto whole = bytes.first(bytes.size() / huge_page * huge_page);
+    put(whole);
+    bytes = bytes.subspan(whole.size());
+  }
+  while (!bytes.empty()) {
+    const auto part = bytes.first(std::min(bytes.size(), huge_page - begun_.size()));
+    begun_.insert(begun_.end(), part.begin(), part.end());
+    bytes = bytes.subspan(part.size());
+    if (begun_.size() < huge_page) continue;
+    put(begun_);
+    begun_.clear();
+    return write(bytes);
+  }
+}
+void NewFile::put(std::span<const std::uint8_t> bytes) {
   while (!bytes.empty()) {
     const auto part = bytes.first(std::min(bytes.size(), static_cast<std::size_t>(flushed_ + flush_bytes - written_)));
     if (!write_all(descriptor_.get(), {reinterpret_cast<const char*>(part.data()), part.size()}))
@@ -84,6 +101,7 @@ void NewFile::write(std::span<const std::uint8_t> bytes) {
   }
 }
 void NewFile::finish(bool flushes) {
+  put(begun_);
   if (flushes && fsync(descriptor_.get()) != 0) refuse("can't be written");
   if (temporary_.empty()) {
     const std::string name = new_name();

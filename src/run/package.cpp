@@ -92,8 +92,6 @@ weft_package* open(const char* function, std::string name, const char* path, con
   }
   weights->replaced.resize(weights->at.size());
   state->weights.exchange(std::move(weights));
-  state->text = to_text(state->file);
-  state->origin = origin_text(state->file);
   for (const runtime::PackageEntry& entry : state->file.entries) state->names.push_back(entry.name.c_str());
   return packages.get().open(std::move(state));
 }
@@ -229,6 +227,13 @@ weft_function* function_of(const std::shared_ptr<const OpenPackage>& package, co
   return functions.get().open(std::move(state));
 }
 
+// A text that is made when it is first asked for, and stays.
+const char* text_once(const OpenPackage& package, std::string& text, std::string (*make)(const runtime::PackageFile&)) {
+  const std::lock_guard lock(package.updating);
+  if (text.empty()) text = make(package.file);
+  return text.c_str();
+}
+
 weft_status give_infos(const char* called, const weft_function* function, size_t index, size_t* count,
                        const weft_tensor_info** infos, TensorInfos Kind::*which) {
   return guarded([&] {
@@ -308,7 +313,8 @@ weft_status weft_package_names(const weft_package* package, size_t* count, const
 weft_status weft_package_origin(const weft_package* package, const char** origin) {
   return guarded([&] {
     const auto state = Handles<weft_package>::state_of("weft_package_origin", package);
-    *require("weft_package_origin", "origin", origin) = state->origin.c_str();
+    require("weft_package_origin", "origin", origin);
+    *origin = text_once(*state, state->origin, weft::runtime::origin_text);
   });
 }
 
@@ -324,7 +330,8 @@ weft_status weft_package_check_weights(const weft_package* package) {
 weft_status weft_package_text(const weft_package* package, const char** text) {
   return guarded([&] {
     const auto state = Handles<weft_package>::state_of("weft_package_text", package);
-    *require("weft_package_text", "text", text) = state->text.c_str();
+    require("weft_package_text", "text", text);
+    *text = text_once(*state, state->text, weft::runtime::to_text);
   });
 }
 

@@ -44,7 +44,7 @@ struct OpenPackage {
   std::string name;                   // of the file, without its folders
   std::shared_ptr<const void> bytes;  // who keeps those in which its weights lie; null: it has none
   runtime::PackageFile file;
-  std::string text, origin;
+  mutable std::string text, origin;  // empty until they are asked for; of `updating`
   std::vector<const char*> names;
   bool is_loaded = true;  // false: to look at
   TensorInfos weight_infos;

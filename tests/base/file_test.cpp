@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 
+#include "base/host_memory.hpp"
 #include "tests/message_of.hpp"
 
 using namespace weft;
@@ -63,6 +64,29 @@ TEST_CASE("a file that is cut off while it is read is a sentence") {
             return UINT64_MAX;
           });
         }) == "[test] " + file.path + " was cut off while it was read");
+}
+
+TEST_CASE("a file is mapped as far from a huge page as it is from its begin") {
+  const File file(bytes_of_pages());
+  for (const auto head : {MappedFile::nothing, MappedFile::everything})
+    CHECK(reinterpret_cast<std::uintptr_t>(MappedFile::open("test", file.path.c_str(), {}, head)->bytes().data()) %
+              huge_page ==
+          0);
+}
+
+TEST_CASE("a new file has the bytes that were written, in whatever pieces") {
+  const File file("before");
+  std::string all;
+  NewFile next("test", file.path.c_str(), {});
+  for (const std::size_t size : {std::size_t{5}, huge_page - 5, huge_page, std::size_t{0}, 3 * huge_page + 1, huge_page,
+                                 std::size_t{77}, 9 * huge_page}) {
+    std::string piece(size, static_cast<char>('a' + all.size() % 26));
+    if (size > 0) piece.front() = '<', piece.back() = '>';
+    next.write(piece);
+    all += piece;
+  }
+  next.finish();
+  CHECK(MappedFile::open("test", file.path.c_str(), {})->text() == all);
 }
 
 TEST_CASE("a new file takes the name from one that is mapped, which stays") {

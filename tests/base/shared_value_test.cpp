@@ -21,10 +21,25 @@ TEST_CASE("a value that is replaced stays with those who have it") {
   CHECK(*value.load() == 2);
 }
 
+TEST_CASE("threads that read at once count their uses apart, and all of them hold the value") {
+  SharedValue<const int> value;
+  value.exchange(std::make_shared<const int>(1));
+  const auto here = value.load();
+  std::shared_ptr<const int> there;
+  std::thread([&] { there = value.load(); }).join();
+  CHECK(here == there);
+  CHECK((here.owner_before(there) || there.owner_before(here)));
+  std::weak_ptr<const int> one = value.exchange(std::make_shared<const int>(2));
+  CHECK(!one.expired());
+  there.reset();
+  CHECK(*here == 1);
+  const std::weak_ptr<const int> own = here;
+  CHECK(own.use_count() == 1);
+}
+
 TEST_CASE("a forked child reads and replaces what other threads of its parent read and replaced") {
   SharedValue<const int> value;
-  const auto one = std::make_shared<const int>(1),
-             two = std::make_shared<const int>(2);  // no memory is taken meanwhile
+  const auto one = std::make_shared<const int>(1), two = std::make_shared<const int>(2);
   value.exchange(one);
   std::atomic<bool> done = false;
   std::vector<std::thread> threads;

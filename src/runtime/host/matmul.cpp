@@ -86,6 +86,7 @@ struct ProductPlan {
   bool left_by_rows = false, right_by_rows = false;
   Int batch_count = 1, rows, columns, depth, result_step, element;
   bool pack_left = false, pack_right = false;
+  bool left_is_read = false;
   Tiling tiling{};
   Int tiles_down = 0, tiles_across = 0;  // of a matrix
   Int tiles = 0, grain = 1;              // of the parallel loop
@@ -139,6 +140,11 @@ ProductPlan::ProductPlan(const Matmul& product)
   tiles = batch_count * tiles_down * tiles_across;
   const Int tile_rows = std::min(tiling.rows, rows), tile_columns = std::min(tiling.columns, columns);
   grain = std::max<Int>(1, tile_work / 2 / std::max<Int>(tile_rows * tile_columns * depth, 1));
+  // A matrix that stays in the first cache is packed as fast as read, unless most of its panel would be empty.
+  constexpr Int small_matrix = 1 << 13, few_rows = 16;
+  left_is_read = left_by_rows && !left.whole.panels && !right.whole.panels && columns > 1 &&
+                 tile_columns <= host_kernels(product.dtype).direct_columns &&
+                 (rows * depth >= small_matrix || rows < few_rows);
   panels = matmul_panels(tile_rows, tile_columns, depth);
   panels = {aligned(panels.left * element), aligned(panels.right * element)};
 }
@@ -205,7 +211,7 @@ struct Task {
                                           columns.begin * it.result_step),
                    left_panel, left_panel + it.panels.left, it.left_by_rows ? left.row : left.column,
                    it.right_by_rows ? right.row : right.column, it.result_step, it.left_by_rows, it.right_by_rows,
-                   left_tile == left_held, right_tile == right_held, rows.whole, columns.whole});
+                   left_tile == left_held, right_tile == right_held, rows.whole, columns.whole, it.left_is_read});
       left_held = left_tile, right_held = right_tile;
     });
   }

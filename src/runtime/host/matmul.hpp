@@ -97,6 +97,7 @@ struct MatmulTile {
     std::int64_t size = 0, first = 0, count = 0;
   };
   Whole left_whole = {}, right_whole = {};
+  bool left_is_read = false;  // where it lies, by rows: its panel is not used; the same for all tiles of a product
 };
 // Elements of a tile's panels. Operands are packed for the whole depth, so that what two neighbouring tiles share is
 // packed once; deeper products than `kept_depth` are packed slice by slice, each where the one before was.
@@ -117,8 +118,9 @@ struct MatmulKernels {
   struct OfDType {
     void (*run)(const MatmulTile&);
     void (*pack)(const MatmulPacking&, const void* from, std::byte* to);
-    std::int64_t lanes;    // of a vector
-    std::int64_t columns;  // of a panel of a right operand
+    std::int64_t lanes;           // of a vector
+    std::int64_t columns;         // of a panel of a right operand
+    std::int64_t direct_columns;  // with at most so many a tile may read the left operand where it lies; 0: never
   };
   OfDType f32, f64;
 };

@@ -78,9 +78,9 @@ constexpr Block<T> blocks[2][block_vectors] = {
 
 // How an operand is cut into panels: of the right one whole blocks, the last one half where that is enough.
 template <class T>
-struct LeftPanels : MatmulRows {
-  explicit LeftPanels(Int rows) : MatmulRows(rows, width<T>) {}
-};
+MatmulRows left_panels_of(Int rows) {
+  return {rows, width<T>};
+}
 struct RightPanels {
   Int columns, panels;
   explicit RightPanels(Int columns) : columns(columns), panels((columns + block_columns - 1) / block_columns) {}
@@ -156,17 +156,18 @@ void pack(const Panels& panels, T* to, Int count, Int depth, const T* from, Int 
 }
 
 // The depth is walked in equal slices: which part of it one of them is.
+constexpr Int slices_of(Int depth) { return (depth + MatmulPanels::slice_depth - 1) / MatmulPanels::slice_depth; }
 struct Slice {
   Int begin, depth;
   bool is_first;
+  Slice(Int whole, Int slice)
+      : begin(slice * whole / slices_of(whole)),
+        depth((slice + 1) * whole / slices_of(whole) - begin),
+        is_first(slice == 0) {}
 };
 template <class Run>
 void for_each_slice(Int depth, Run run) {
-  const Int slices = (depth + MatmulPanels::slice_depth - 1) / MatmulPanels::slice_depth;
-  for (Int slice = 0; slice < slices; ++slice) {
-    const Int begin = slice * depth / slices;
-    run(Slice{begin, (slice + 1) * depth / slices - begin, slice == 0});
-  }
+  for (Int slice = 0; slice < slices_of(depth); ++slice) run(Slice(depth, slice));
 }
 
 // A slice lies after the ones before it, each of a whole number of vectors in width.
@@ -182,10 +183,123 @@ void pack_whole(const MatmulPacking& packing, const void* from, std::byte* memor
       (along_depth ? pack<T, true, Panels> : pack<T, false, Panels>)(panels, to, packing.size, slice.depth, at, step);
     };
     if (packing.is_left)
-      all(LeftPanels<T>(packing.size));
+      all(left_panels_of<T>(packing.size));
     else
       all(RightPanels(packing.size));
   });
+}
+
+// Of a block of sums each column, sums[i * columns + j], is a run of the result, result[j * step + i], or is added to
+// it.
+template <class T>
+void write_turned(const T* sums, Int rows, Int columns, T* result, Int step, Int rows_left, Int columns_left,
+                  bool add) {
+  constexpr int square = 16 / static_cast<int>(sizeof(T));
+  using V = Vector<T, square>;
+  for (Int i = 0; i < rows && i < rows_left; i += square)
+    for (Int j = 0; j < columns && j < columns_left; j += square) {
+      V turned[square], before = {};
+      transpose_square(reinterpret_cast<T*>(turned), square, sums + i * columns + j, columns);
+      const auto bytes = static_cast<std::size_t>(rows_left - i < square ? rows_left - i : square) * sizeof(T);
+      for (Int column = 0; column < square && j + column < columns_left; ++column) {
+        T* const to = result + (j + column) * step + i;
+        const bool whole = bytes == sizeof(V);
+        if (add) whole ? __builtin_memcpy(&before, to, sizeof(V)) : __builtin_memcpy(&before, to, bytes);
+        const V sum = add ? before + turned[column] : turned[column];
+        whole ? __builtin_memcpy(to, &sum, sizeof(V)) : __builtin_memcpy(to, &sum, bytes);
+      }
+    }
+}
+
+// The sums of block(), to the same bits, where rows of the left operand are read where they lie, an element at a time,
+// and vectors are of columns. Of one vector a block has more rows, so that there are enough sums at once.
+template <int vectors>
+constexpr int direct_rows = vectors == 1 ? 8 : block_columns;
+template <class V>
+inline V fma_of(V a, V b, V c) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(V) == register_bytes / 2)
+    return __builtin_ia32_vfmaddps256(a, b, c);
+  else
+#endif
+    return native_fma(a, b, c);
+}
+template <class T, int w, int vectors>
+void direct_block(Int depth, const T* left, Int left_step, Int rows_left, const T* right, T* sums) {
+  constexpr int rows = direct_rows<vectors>;
+  using V = Vector<T, w>;
+  const T* at[rows];
+#pragma GCC unroll 8
+  for (int j = 0; j < rows; ++j) at[j] = left + (j < rows_left ? j : rows_left - 1) * left_step;
+  V sum[rows][vectors] = {};
+  constexpr Int line = 64 / sizeof(T);
+  for (Int begin = 0; begin < depth; begin += line) {
+#pragma GCC unroll 8
+    for (int j = 0; j < rows; ++j) __builtin_prefetch(at[j] + rows * left_step + begin, 0, 2);  // of the block below
+    const Int end = begin + line < depth ? begin + line : depth;
+#pragma GCC unroll 1
+    for (Int k = begin; k < end; ++k) {
+      V b[vectors];
+#pragma GCC unroll 8
+      for (int i = 0; i < vectors; ++i) b[i] = *reinterpret_cast<const Unaligned<T, w>*>(right + i * w);
+#pragma GCC unroll 8
+      for (int j = 0; j < rows; ++j) {
+        const V a = at[j][k] - V{};
+#pragma GCC unroll 8
+        for (int i = 0; i < vectors; ++i) sum[j][i] = fma_of(a, b[i], sum[j][i]);
+      }
+      right += vectors * w;
+    }
+  }
+  __builtin_memcpy(sums, sum, sizeof sum);
+}
+
+// Few columns and a left operand whose rows lie along the depth: to pack it would take as long as to multiply it. So
+// the right operand takes the place of the left one in blocks, and each row is read once, from its begin to its end.
+// Other ISAs and dtypes have no code for it, which is kept small.
+template <class T>
+constexpr bool has_direct = std::is_same_v<T, float> && (register_bytes > 16);
+template <class T>
+constexpr Int direct_columns = has_direct<T> ? 64 : 0;  // that are few
+template <class T, int w>
+constexpr decltype(&direct_block<T, w, 1>) direct_blocks[] = {direct_block<T, w, 1>, direct_block<T, w, 2>,
+                                                              direct_block<T, w, 3>};
+template <class T>
+void multiply_direct(const MatmulTile& tile) {
+  // Vectors of half a register, where 1 or 3 of them hold the columns and whole ones would be half empty.
+  constexpr int half = register_bytes == 64 ? width<T> / 2 : width<T>;
+  const Int halves = (tile.columns + half - 1) / half;
+  const bool by_halves = halves == 1 || halves == 3;
+  const MatmulRows panels(tile.columns, by_halves ? half : width<T>);
+  const auto* const blocks = by_halves ? direct_blocks<T, half> : direct_blocks<T, width<T>>;
+  const bool kept = tile.depth <= MatmulPanels::kept_depth;
+  const Int rows = panels.vectors == 1 ? direct_rows<1> : block_columns, right_step = tile.right_step;
+  const Int slices = slices_of(tile.depth), together = kept ? slices : 1;
+  for (Int first = 0; first < slices; first += together) {
+    const auto panels_at = [&](Slice slice) {
+      return reinterpret_cast<T*>(tile.right_panel) + (kept ? slice.begin * MatmulPanels::width(tile.columns) : 0);
+    };
+    for (Int s = first; s < first + together && !(kept && tile.right_packed); ++s) {
+      const Slice slice(tile.depth, s);
+      const T* const from = static_cast<const T*>(tile.right) + slice.begin * (tile.right_by_rows ? right_step : 1);
+      (tile.right_by_rows ? pack<T, false, MatmulRows> : pack<T, true, MatmulRows>)(panels, panels_at(slice),
+                                                                                    tile.columns, slice.depth, from,
+                                                                                    right_step);
+    }
+    for (Int row = 0; row < tile.rows; row += rows)
+      for (Int s = first; s < first + together; ++s) {
+        const Slice slice(tile.depth, s);
+        for (Int i = 0; i < panels.panels; ++i) {
+          const Int column = panels.begin(i);
+          T sums[block_vectors * block_columns * width<T>];
+          blocks[panels.vectors_of(i) - 1](
+              slice.depth, static_cast<const T*>(tile.left) + row * tile.left_step + slice.begin, tile.left_step,
+              tile.rows - row, panels_at(slice) + column * slice.depth, sums);
+          write_turned(sums, rows, panels.size(i), static_cast<T*>(tile.result) + column * tile.result_step + row,
+                       tile.result_step, tile.rows - row, tile.columns - column, !slice.is_first);
+        }
+      }
+  }
 }
 
 template <class T>
@@ -193,7 +307,7 @@ void multiply(const MatmulTile& tile) {
   const MatmulTile::Whole &whole_left = tile.left_whole, &whole_right = tile.right_whole;
   const Int left_size = whole_left.panels ? whole_left.size : tile.rows,
             right_size = whole_right.panels ? whole_right.size : tile.columns;
-  const LeftPanels<T> left_panels(left_size);
+  const MatmulRows left_panels = left_panels_of<T>(left_size);
   const RightPanels right_panels(right_size);
   const Int first_i = whole_left.first, end_i = whole_left.panels ? first_i + whole_left.count : left_panels.panels,
             first_j = whole_right.first, end_j = whole_right.panels ? first_j + whole_right.count : right_panels.panels;
@@ -212,11 +326,11 @@ void multiply(const MatmulTile& tile) {
           T* const to = own(tile.left_panel, left_width);
           left = to;
           if (!kept || !tile.left_packed)
-            (tile.left_by_rows ? pack<T, true, LeftPanels<T>>
-                               : pack<T, false, LeftPanels<T>>)(left_panels, to, tile.rows, depth,
-                                                                static_cast<const T*>(tile.left) +
-                                                                    k * (tile.left_by_rows ? 1 : tile.left_step),
-                                                                tile.left_step);
+            (tile.left_by_rows ? pack<T, true, MatmulRows>
+                               : pack<T, false, MatmulRows>)(left_panels, to, tile.rows, depth,
+                                                             static_cast<const T*>(tile.left) +
+                                                                 k * (tile.left_by_rows ? 1 : tile.left_step),
+                                                             tile.left_step);
         }
         if (!whole_right.panels) {
           T* const to = own(tile.right_panel, right_width);
@@ -311,13 +425,16 @@ void run_tile(const MatmulTile& tile) {
   } else if (tile.columns == 1) {
     multiply_vector<T>(tile);
   } else {
+    if constexpr (has_direct<T>)
+      if (tile.left_is_read) return multiply_direct<T>(tile);
     multiply<T>(tile);
   }
 }
 
 }  // namespace
 
-const MatmulKernels matmul_kernels{{run_tile<float>, pack_whole<float>, width<float>, block_columns},
-                                   {run_tile<double>, pack_whole<double>, width<double>, block_columns}};
+const MatmulKernels matmul_kernels{
+    {run_tile<float>, pack_whole<float>, width<float>, block_columns, direct_columns<float>},
+    {run_tile<double>, pack_whole<double>, width<double>, block_columns, direct_columns<double>}};
 
 }  // namespace weft::runtime::WEFT_ISA_NAMESPACE

@@ -265,6 +265,15 @@ TEST_CASE("operands that were packed before do not change a bit of a product") {
         }
 }
 
+TEST_CASE(
+    "few rows times a matrix that lies along the depth: read where it lies it gives the bits that its panels give") {
+  for (Int m = 2; m < 70; m += m < 20 ? 1 : 7)
+    for (const Lie a : {Lie::rows, Lie::columns}) {
+      check_packed<float>(m, 131, 519, a, Lie::columns, Lie::rows, 5);
+      check_packed<float>(77, m, 33, Lie::rows, a, Lie::columns, 1);
+    }
+}
+
 TEST_CASE("products of packed operands on several threads") {
   const test::KeepOptions keep;
   for (const int threads : {1, 2, 7}) {
