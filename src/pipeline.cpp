@@ -18,6 +18,7 @@
 #include "passes/dead_code.hpp"
 #include "passes/decompose.hpp"
 #include "passes/fold.hpp"
+#include "passes/fold_batch_norm.hpp"
 #include "passes/loops.hpp"
 #include "passes/orient.hpp"
 #include "passes/regions.hpp"
@@ -52,9 +53,10 @@ struct Stage {
 };
 
 // Loops first, while their bodies are as recorded; then calls: nothing below looks into the body of one. Algebra after
-// folding, which gives it constants to see; duplicates after algebra, which makes equal things look equal; orientation
-// before decomposition, while products still are products, and algebra once more for the pairs of transposes that it
-// leaves. Then equal values are one value, and what is computed again is no more made one with the first.
+// folding, which gives it constants to see; duplicates after algebra, which makes equal things look equal; scales
+// of channels go into weights while a convolution is one node; orientation before decomposition, while products still
+// are products, and algebra once more for the pairs of transposes that it leaves. Then equal values are one value, and
+// what is computed again is no more made one with the first.
 constexpr bool needed = true;
 constexpr Stage stages[] = {
     {"merge_loops", merge_loops, needed, PassStage::traced},
@@ -62,6 +64,7 @@ constexpr Stage stages[] = {
     {"fold_constants", fold_constants, !needed, PassStage::joint},
     {"simplify_algebra", simplify_algebra},
     {"common_subexpressions", common_subexpressions},
+    {"fold_batch_norm", fold_batch_norm},
     {"orient_matmul", orient_matmul},
     {"simplify_algebra", simplify_algebra},
     {"rematerialize", rematerialize},
@@ -192,9 +195,15 @@ std::int64_t planned_bytes(Graph graph, Device device, std::span<const Stage> st
   }
   return taken_bytes(std::move(compilation), device);
 }
+// Of the graph of this number.
+std::vector<int> constant_inputs_of(const PipelineOptions& options, std::size_t graph) {
+  return graph < options.constant_inputs.size() ? options.constant_inputs[graph] : std::vector<int>();
+}
 // `options` must live as long as the context.
-PassContext context_of(Device device, std::span<const Stage> stages, const PipelineOptions& options) {
+PassContext context_of(Device device, std::span<const Stage> stages, const PipelineOptions& options,
+                       std::vector<int> constant_inputs = {}) {
   PassContext context{device, [device](const Node& node) { return providers::all().takes(node, device); }};
+  context.constant_inputs = std::move(constant_inputs);
   context.size_multiple = [device](const Node& node) { return providers::all().size_multiple(node, device); };
   context.memory_budget = options.memory_budget;
   const auto choice = std::ranges::find_if(stages, [](const Stage& stage) { return stage.pass == rematerialize; });
@@ -214,14 +223,14 @@ PassContext context_of(Device device, std::span<const Stage> stages, const Pipel
 std::int64_t planned_bytes(Graph graph, const PipelineOptions& options) {
   const std::vector<Stage> stages = stages_for(options);
   const Device device = device_of(graph);
-  PassContext context = context_of(device, stages, options);
+  PassContext context = context_of(device, stages, options, constant_inputs_of(options, 0));
   return planned_bytes(std::move(graph), device, stages, context, options);
 }
 
 Graph optimize(Graph graph, const PipelineOptions& options, std::vector<StageReport>* reports) {
   if (options.verify) verify(graph);
   const std::vector<Stage> stages = stages_for(options);
-  PassContext context = context_of(device_of(graph), stages, options);
+  PassContext context = context_of(device_of(graph), stages, options, constant_inputs_of(options, 0));
   const Executable none;
   for (const Stage& stage : stages) {
     if (!stage.is_pass()) continue;
@@ -239,7 +248,7 @@ void run_of_graph(Compilation& compilation, Device device, const std::vector<Sta
                   const PipelineOptions& options) {
   Executable& executable = *compilation.executable;
   const DecidedSizes sizes(compilation.graph);
-  PassContext context = context_of(device, stages, options);
+  PassContext context = context_of(device, stages, options, compilation.constant_inputs);
   if (options.verify) verify(compilation.graph);
   for (const Stage& stage : stages) {
     if (stage.of_target) continue;
@@ -279,6 +288,11 @@ std::optional<providers::StoredPlans> stored_plans(std::span<const Graph> graphs
   if (!options.stored || !weft::options().stored_plans || own_passes || !options.skip.empty()) return std::nullopt;
   std::string updates;
   for (const Update& update : options.updates) updates += concat_text(update.input, " to ", update.output, ", ");
+  std::string constants;  // by graph
+  for (const std::vector<int>& inputs : options.constant_inputs) {
+    for (const int input : inputs) constants += std::to_string(input) + " ";
+    constants += "; ";
+  }
   char digits[32];  // all of them: budgets that differ have plans of their own
   const std::string budget(digits, std::to_chars(digits, std::end(digits), memory_budget).ptr);
   return providers::StoredPlans(graphs, {{"function", title},
@@ -287,6 +301,7 @@ std::optional<providers::StoredPlans> stored_plans(std::span<const Graph> graphs
                                          {"region", std::to_string(static_cast<int>(region))},
                                          {"precision", std::to_string(static_cast<int>(precision))},
                                          {"memory budget", budget},
+                                         {"constant inputs", constants},
                                          {"state", updates}});
 }
 
@@ -304,10 +319,11 @@ std::vector<std::shared_ptr<const Executable>> executables_of(std::vector<provid
       executable->cache.push_back("kernels: " + library->origin());
     PipelineOptions again = options;
     again.after = nullptr;
-    const auto make = [again](TextSources& kept) {
+    const auto make = [again, constants = constant_inputs_of(options, i)](TextSources& kept) {
       const DefaultFloatModes modes;
       const CompilingFor target(again.isa);
       Compilation compilation = compilation_of(kept.traced(), std::make_shared<Executable>(), again);
+      compilation.constant_inputs = constants;
       run_of_graph(compilation, Device::cpu(), stages_for(again), again);
       kept.add(compilation, Device::cpu());
     };
@@ -352,8 +368,7 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
     all.push_back(executable);
     const std::shared_ptr<TextSources> kept = keep ? std::make_shared<TextSources>(graph) : nullptr;
     Compilation& compilation = target->graphs.emplace_back(compilation_of(std::move(graph), executable, options));
-    if (const std::size_t number = all.size() - 1; number < options.constant_inputs.size())
-      compilation.constant_inputs = options.constant_inputs[number];
+    compilation.constant_inputs = constant_inputs_of(options, all.size() - 1);
     run_of_graph(compilation, device, stages, options);
     if (kept) kept->add(compilation, device);
     executable->kept = kept;

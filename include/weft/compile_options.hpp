@@ -107,8 +107,8 @@ struct CompileOptions {
   bool derivative_at_once = false;
   // Whether Params and Buffers that the function only reads count as constants, as PyTorch's freezing has it: from the
   // second call with the same values on, what kernels make of them (weights of products in the order in which they are
-  // read) is kept, beside the values. Others may come at any time, and are seen; results are the same bits. For
-  // inference on the CPU: a function that trains has other parameters in each call.
+  // read) is kept, beside the values, and a batch norm in evaluation goes into the weights before it, which rounds
+  // differently. Other values may come at any time, and are seen. For inference on the CPU: training changes them.
   bool constant_parameters = false;
 };
 

@@ -10,10 +10,11 @@ struct Rewrite;
 
 struct PassContext {
   Device device = {};
-  std::function<bool(const Node&)> provided = {};      // whether somebody does the operation there as it is
+  std::function<bool(const Node&)> provided = {};               // whether somebody does the operation there as it is
   std::function<std::int64_t(const Node&)> size_multiple = {};  // of a product's sizes, where it is faster then; else 1
   std::function<void(const Rewrite&)> rewritten = {};  // called each time that a row of a table replaces a node
   double memory_budget = 1;                            // of CompileOptions (passes/rematerialize.hpp)
+  std::vector<int> constant_inputs = {};               // of the graph, those that are the same in many calls
   // Bytes that a call of the graph would take beside arguments and constants, as its memory is planned. Asked only
   // below a budget of 1; without it they are estimated.
   std::function<std::int64_t(const Graph&)> planned = {};

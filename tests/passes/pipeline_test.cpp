@@ -44,6 +44,7 @@ const Names every_pass = {"merge_loops",
                           "fold_constants",
                           "simplify_algebra",
                           "common_subexpressions",
+                          "fold_batch_norm",
                           "orient_matmul",
                           "simplify_algebra",
                           "rematerialize",
@@ -152,7 +153,7 @@ TEST_CASE("WEFT_SKIP_PASSES: a name that can't be left out is answered with thos
   std::erase(rest, "fold_constants");
   CHECK(names_of(reports) == rest);
   const std::string those =
-      "can be left out; there are: align_products common_subexpressions dead_code fold_constants orient_matmul "
+      "can be left out; there are: align_products common_subexpressions dead_code fold_batch_norm fold_constants orient_matmul "
       "prune_loops rematerialize simplify_algebra";
   CHECK(log.lines == Names{"[weft] no pass 'inline_calls' " + those, "[weft] no pass 'dead_cod' " + those});
 }

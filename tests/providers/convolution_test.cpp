@@ -2,8 +2,11 @@
 // compiled; what is refused, and what stays symbolic.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "base/options.hpp"
 #include "pipeline.hpp"
+#include "providers/convolution.hpp"
 #include "providers/provider.hpp"
 #include "runtime/host/onednn_convolution.hpp"
 #include "runtime/plan.hpp"
@@ -226,6 +229,7 @@ TEST_CASE("a convolution is the library's where it is there, and a product where
     CHECK(count_of(one, "matmul ") == (takes ? 2 : 3));
     const std::string depthwise = schedule_of(plain(32, 32, 3, 32).graph());
     CHECK(count_of(depthwise, "matmul ") == 0);
+    CHECK(count_of(depthwise, " by oneDNN 2.") == (takes ? 3 : 0));
   }
   options() = before;
 }
@@ -247,6 +251,26 @@ TEST_CASE("a convolution and its gradients have the same bits on any number of t
       CHECK(found == first);
     }
     CHECK(allowed.miss(first) == "");
+  }
+}
+
+TEST_CASE("one image's depthwise convolution is shared by threads, of an odd number of blocks of channels too") {
+  if (!library_is_there()) return;
+  const KeepOptions keep;
+  for (const std::int64_t channels : {32, 96, 144, 240, 672}) {
+    RandomConvolution it = plain(channels, channels, 3, channels);
+    it.input[0] = it.output[0] = 1;
+    const Graph graph = it.graph();
+    const auto node =
+        std::ranges::find_if(graph.nodes, [](const Tensor& value) { return value.node()->op == Op::convolution; });
+    REQUIRE(node != graph.nodes.end());
+    const auto sizes = providers::expected(*providers::convolution_dims(*node->node()));
+    const auto found = runtime::onednn::Convolution::find(*runtime::onednn::library(), sizes);
+    REQUIRE(found);
+    options().num_threads = 1;
+    const std::size_t one = found->workspace(1);
+    options().num_threads = 2;
+    CHECK(found->workspace(1) > one);  // each thread has its own
   }
 }
 

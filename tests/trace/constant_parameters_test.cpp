@@ -1,8 +1,9 @@
-// CompileOptions::constant_parameters: the bits are those without it, in every call, whatever becomes of parameters
-// between calls; and what is kept is kept.
+// CompileOptions::constant_parameters: the bits are those without it where no norm is folded into weights, and the same
+// in every call, whatever becomes of parameters between calls; and what is kept is kept.
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <thread>
 
@@ -28,7 +29,7 @@ struct Model {
   nn::BatchNorm2d norm{32};
   nn::Linear in{32 * 6 * 6, 96}, out{96, 40};
   Tensor operator()(const Tensor& x) {
-    const Tensor image = relu(norm(convolution(x)));
+    const Tensor image = norm(relu(convolution(x)));  // a norm that is not folded
     return out(relu(in(reshape(image, {x.size(0), 32 * 6 * 6}))));
   }
 };
@@ -146,6 +147,49 @@ TEST_CASE("derivatives of a function with constant parameters" * needs(a_compile
     const Model with = grad([&](Model&m) { return sum(square(f(m, x))); }, model),
                 without = grad([&](Model&m) { return sum(square(plain(m, x))); }, model);
     CHECK(same_bits(with.in.weight.tensor(), without.in.weight.tensor()));
+  }
+}
+
+TEST_CASE("a norm after a convolution is folded into its weights; other parameters are seen" * needs(a_compiler)) {
+  struct Block {
+    nn::Conv2d convolution{8, 32, 3, {.padding = 1, .bias = true}};
+    nn::BatchNorm2d norm{32};
+    nn::Linear linear{32, 24};
+    nn::BatchNorm1d features{24};
+    Tensor operator()(const Tensor& x) { return features(linear(mean(relu(norm(convolution(x))), {2, 3}))); }
+  };
+  const auto made = [] {
+    Block block;
+    const auto vary = [](auto& norm, std::int64_t channels) {
+      norm.running_mean = Buffer(normal({channels}));
+      norm.running_var = Buffer(exp(normal({channels})));
+      norm.weight = Param(normal({channels})), norm.bias = Param(normal({channels}));
+    };
+    vary(block.norm, 32), vary(block.features, 24);
+    nn::eval(block);
+    return block;
+  };
+  Block block = made();
+  const auto run = [](Block& block, const Tensor& x) { return block(x); };
+  const auto plain = compile(run), f = compile(run, constants);
+  const auto is_near = [&](const Tensor& x) {
+    const Numbers exact = numbers_of(plain(block, x)), found = numbers_of(f(block, x));
+    double most = 0, size = 0;
+    for (std::size_t i = 0; i < exact.size(); ++i)
+      most = std::max(most, std::fabs(double(found[i]) - exact[i])), size = std::max(size, std::fabs(double(exact[i])));
+    return most <= 1e-5 * size;
+  };
+  for (const std::int64_t count : {2, 2, 2, 5, 1}) CHECK(is_near(normal({count, 8, 7, 5})));
+  const Tensor x = normal({3, 8, 7, 5});
+  const Tensor first = compile(run, constants)(block, x).eval();  // without what is kept
+  for (int i = 0; i < 3; ++i) CHECK(same_bits(f(block, x), first));
+  for (int round = 0; round < 4; ++round) {
+    const Block other = made();
+    if (round == 0) block.convolution.weight = other.convolution.weight;
+    if (round == 1) block.norm.running_var = other.norm.running_var;
+    if (round == 2) block.norm.weight = other.norm.weight;
+    if (round == 3) block.features.bias = other.features.bias;
+    for (int i = 0; i < 3; ++i) CHECK(is_near(x));
   }
 }
 

@@ -27,7 +27,8 @@ constexpr int input_layout = 129, input_gradient_layout = 130, weight_layout = 1
               output_layout = 133, output_gradient_layout = 134;
 
 // Cut until there are so many tiles, into parts of at least so many channels, which the library takes in blocks.
-constexpr Int tiles_wanted = 8, least_channels = 32, block = 16;
+// A tile costs the library's calls about 6 us: much for a depthwise convolution.
+constexpr Int tiles_wanted = 8, depthwise_tiles_wanted = 6, least_channels = 32, block = 16;
 constexpr std::size_t most_kept = 512;  // made ones
 
 struct Sides {
@@ -50,10 +51,16 @@ bool lay(const Library& library, Sides sides, int type, Layout& layout) {
 void Convolution::cut() {
   ConvolutionSizes& s = sizes_;
   const Int channels = s.groups > 1 ? s.groups : s.result == Convolved::input ? s.inputs : s.outputs;
-  const Int least = s.groups > 1 ? (s.groups == s.inputs ? block : 1) : least_channels;
   const Int known = s.result == Convolved::weight ? 1 : std::max<Int>(s.batch, 1);
-  while (parts_ * known < tiles_wanted && channels % (parts_ * 2) == 0 && channels / (parts_ * 2) % least == 0)
-    parts_ *= 2;
+  if (s.groups > 1 && s.groups == s.inputs) {  // whole blocks of channels, of which there may be an odd number
+    const Int blocks = channels % block == 0 ? channels / block : 1;
+    for (Int parts = 2; parts_ * known < depthwise_tiles_wanted && parts <= blocks; ++parts)
+      if (blocks % parts == 0) parts_ = parts;
+  } else {
+    const Int least = s.groups > 1 ? 1 : least_channels;
+    while (parts_ * known < tiles_wanted && channels % (parts_ * 2) == 0 && channels / (parts_ * 2) % least == 0)
+      parts_ *= 2;
+  }
   // Each chunk's sum is a value of its own, and sums of f32 alone are added up.
   if (s.result != Convolved::weight || s.dtype != DType::f32) return;
   for (Int count = 1; count <= std::min(s.batch, tiles_wanted) && parts_ * chunks_ < tiles_wanted; ++count)
@@ -142,8 +149,8 @@ std::shared_ptr<const Convolution> Convolution::make(const Library& library, con
   const char* name = nullptr;
   library.dnnl_primitive_desc_query(description, name_of_kernel, 0, &name);
   const std::string_view kernel = name ? name : "";
-  const bool good = kernels == Kernels::any || kernel.starts_with("jit") ||
-                    kernel.starts_with("brg");  // else loops, or products like ours
+  const bool good = kernels == Kernels::any || kernel.starts_with("jit") || kernel.starts_with("brg") ||
+                    kernel.starts_with("brdgmm");  // else loops, or products like ours
   std::vector<Task::Operand> operands;
   for (int i = 0; i < 3; ++i) {
     constexpr int arguments[2][3] = {
