@@ -37,12 +37,19 @@ bool holds_sizes(const Kernel& kernel) {
          std::ranges::any_of(kernel.body, [](const Instruction& it) { return it.multiplies || it.joins; });
 }
 
-// Whether loops are as fast where their bounds are slots: the kernel is light, or its units are long.
-bool may_bound_by_slots(const Kernel& kernel, std::int64_t work) {
+// Which bounds of loops may be slots.
+struct Allowed {
+  bool bounds = false;      // all but those of short rows: units are long, or the kernel is light
+  bool short_rows = false;  // these too
+  Allowed operator&(Allowed other) const { return {bounds && other.bounds, short_rows && other.short_rows}; }
+};
+Allowed allowed_by_work(const Kernel& kernel) {
+  const std::int64_t work = work_of(kernel);
+  if (work <= light_work) return {true, true};
   const auto outer = std::ranges::count_if(kernel.axes, [](const loop::Axis& axis) { return !axis.inner; });
   const bool vector_is_outer = !kernel.axes[static_cast<std::size_t>(kernel.vector_axis)].inner;
   const std::int64_t units = std::max<std::int64_t>(at_smallest(loop::unit_count(kernel), kernel), 1);
-  return work <= light_work || work / units >= (outer - vector_is_outer < 2 ? long_row : long_unit);
+  return {work / units >= (outer - vector_is_outer < 2 ? long_row : long_unit), false};
 }
 
 // An integer of the body that may come from a size.
@@ -54,15 +61,8 @@ bool is_size(const Instruction& it) {
 // A kernel with a slot for each number that may be one.
 class General {
  public:
-  explicit General(const Kernel& kernel) : General(kernel, work_of(kernel)) {}
-  const Kernel& kernel() const { return kernel_; }
-
- private:
-  General(const Kernel& kernel, std::int64_t work)
-      : kernel_(kernel),
-        is_light_(work <= light_work),
-        bounds_(may_bound_by_slots(kernel, work)),
-        keeps_rows_(!loop::analyze(kernel).kept.empty()) {
+  General(const Kernel& kernel, Allowed allowed)
+      : kernel_(kernel), allowed_(allowed), keeps_rows_(!loop::analyze(kernel).kept.empty()) {
     for (std::size_t a = 0; a < kernel.axes.size(); ++a) kernel_.axes[a].extent = extent(kernel.axes[a], a);
     for (Instruction& it : kernel_.body) {
       const bool is_number = is_size(it);
@@ -75,6 +75,9 @@ class General {
     }
     kernel_.shared = {};
   }
+  const Kernel& kernel() const { return kernel_; }
+
+ private:
   Dim slot(std::int64_t number) {
     if (number < 0) return Dim(-1) * slot(-number);
     kernel_.parameters.emplace_back(number);
@@ -85,12 +88,12 @@ class General {
     const std::int64_t size = axis.extent.constant();
     if (static_cast<int>(number) == kernel_.vector_axis) return of_lanes(axis, size);
     const bool is_free = number == 0 && !axis.inner;  // no loop divides by it
-    return size < 2 || (axis.inner && size <= longest_window) || !(is_free || bounds_) ? Dim(size) : slot(size);
+    return size < 2 || (axis.inner && size <= longest_window) || !(is_free || allowed_.bounds) ? Dim(size) : slot(size);
   }
   // That a row is of whole vectors, shorter than one, or no longer than a block can still be proved.
   Dim of_lanes(const loop::Axis& axis, std::int64_t size) {
-    if (size == 0 || !bounds_ || (axis.inner && keeps_rows_)) return size;
-    if (size < lanes) return is_light_ ? slot(size) % Dim(lanes) : Dim(size);
+    if (size == 0 || !allowed_.bounds || (axis.inner && keeps_rows_)) return size;
+    if (size < lanes) return allowed_.short_rows ? slot(size) % Dim(lanes) : Dim(size);
     const bool is_whole = size % lanes == 0;
     const Dim count = slot(is_whole ? size / lanes : size), step = is_whole ? lanes : 1;
     return step * (size < loop::block && kernel_.axes.size() > 1 ? count % (Dim(loop::block) / step) : count);
@@ -130,7 +133,8 @@ class General {
   }
 
   Kernel kernel_;
-  const bool is_light_, bounds_, keeps_rows_;
+  const Allowed allowed_;
+  const bool keeps_rows_;
 };
 
 // The kernel with other expressions in the places of its symbols from number `first` on.
@@ -213,23 +217,39 @@ std::vector<std::optional<Kernel>> with_common_sizes(std::span<const Kernel* con
     std::set<std::string> texts;
     std::vector<General> general;
   };
-  std::map<std::string, Alike> classes;
-  for (std::size_t k = 0; k < kernels.size(); ++k) {
-    if (holds_sizes(*kernels[k])) continue;
-    General general(*kernels[k]);
-    Alike& alike = classes[loop::shared_text(general.kernel())];
-    alike.members.push_back(k);
-    alike.texts.insert(loop::shared_text(*kernels[k]));
-    alike.general.push_back(std::move(general));
-  }
   std::vector<std::optional<Kernel>> all(kernels.size());
-  for (const auto& [text, alike] : classes) {
-    if (alike.texts.size() < least_alike) continue;
-    std::vector<const Kernel*> members;
-    for (const std::size_t k : alike.members) members.push_back(kernels[k]);
-    std::vector<std::optional<Kernel>> made = joined(members, alike.general);
-    for (std::size_t i = 0; i < made.size(); ++i) all[alike.members[i]] = std::move(made[i]);
+  std::vector<std::string> texts;  // of the functions so far
+  const auto join = [&](const auto& allowed) {
+    std::map<std::string, Alike> classes;
+    for (std::size_t k = 0; k < kernels.size(); ++k) {
+      if (holds_sizes(*kernels[k])) continue;
+      General general(*kernels[k], allowed(k));
+      Alike& alike = classes[loop::shared_text(general.kernel())];
+      alike.members.push_back(k);
+      alike.texts.insert(texts[k]);
+      alike.general.push_back(std::move(general));
+    }
+    for (const auto& [text, alike] : classes) {
+      if (alike.texts.size() < 2) continue;
+      std::vector<const Kernel*> members;
+      for (const std::size_t k : alike.members) members.push_back(kernels[k]);
+      std::vector<std::optional<Kernel>> made = joined(members, alike.general);
+      for (std::size_t i = 0; i < made.size(); ++i)
+        if (made[i]) all[alike.members[i]] = std::move(made[i]);
+    }
+  };
+  for (const Kernel* const kernel : kernels) texts.push_back(loop::shared_text(*kernel));
+  join([](std::size_t) { return Allowed(); });
+  // A function is bounded by slots where none of those that call it is slower for it.
+  std::map<std::string, Allowed> by_text;
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    if (all[k]) texts[k] = loop::shared_text(*all[k]);
+    if (holds_sizes(*kernels[k])) continue;
+    const Allowed own = allowed_by_work(*kernels[k]);
+    const auto [found, fresh] = by_text.emplace(texts[k], own);
+    if (!fresh) found->second = found->second & own;
   }
+  join([&](std::size_t k) { return by_text.at(texts[k]); });
   return all;
 }
 
