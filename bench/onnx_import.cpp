@@ -1,10 +1,11 @@
-// onnx_import MODEL.onnx VALUES.npz [--compiled]: loads a model of ONNX and runs it once on the inputs of the file of
-// values (input_0, ...). Prints as JSON the seconds of loading and of the first run, and the largest difference of a
-// result from that of the file (output_0, ...), as a part of its size, the largest number of the result being the least
-// that counts.
+// onnx_import MODEL.onnx VALUES.npz [--compiled [AGAIN]]: loads a model of ONNX and runs it once on the inputs of the
+// file of values (input_0, ...), and AGAIN more times. Prints as JSON the seconds of loading, of the first run and of
+// the fastest of the others, and the largest difference of a result from that of the file (output_0, ...), as a part of
+// its size, the largest number of the result being the least that counts.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "weft/onnx.hpp"
@@ -31,6 +32,13 @@ int main(int argc, char** argv) {
   std::vector<Tensor> results = compiled ? f(model, inputs) : model(inputs);
   for (Tensor& each : results) each.eval();
   const double run = seconds();
+  double fastest = run - loaded;
+  for (int i = argc > 4 ? std::atoi(argv[4]) : 0; i > 0; --i) {
+    const double start = seconds();
+    std::vector<Tensor> more = compiled ? f(model, inputs) : model(inputs);
+    for (Tensor& each : more) each.eval();
+    fastest = std::min(fastest, seconds() - start);
+  }
   double error = 0;
   bool fits = results.size() == wanted.size();
   for (std::size_t i = 0; fits && i < results.size(); ++i) {
@@ -39,7 +47,7 @@ int main(int argc, char** argv) {
     const Tensor a = cast(results[i], DType::f64), b = cast(wanted[i], DType::f64);
     error = std::max(error, (max(abs(a - b)) / (1 + max(abs(b)))).item());
   }
-  std::printf("{\"load\": %.6f, \"run\": %.6f, \"total\": %.6f, \"error\": %.3g}\n", loaded - begin, run - loaded,
-              run - begin, fits ? error : 1.0);
+  std::printf("{\"load\": %.6f, \"run\": %.6f, \"total\": %.6f, \"fastest\": %.6f, \"error\": %.3g}\n", loaded - begin,
+              run - loaded, run - begin, fastest, fits ? error : 1.0);
   return fits ? 0 : 1;
 }

@@ -220,8 +220,10 @@ class Generator : Writer {
     const Range walked = range(vector);
     const Dim size = extent(vector);
     const char* loop = masked_ ? "for_masked_lanes" : "for_lanes";
-    if (size.is_constant())
-      loop = size.constant() % 16 == 0 ? "for_whole_lanes" : size.constant() < 16 ? "for_few_lanes" : loop;
+    if ((size % Dim(16)).same(Dim(0)))
+      loop = "for_whole_lanes";
+    else if (dims::proves_less(size, Dim(16)))
+      loop = "for_few_lanes";
     open(std::string(loop) + "(" + walked.begin + ", " + walked.end + ", [&](long " + axis_name(vector) +
              ", auto n) WEFT_BODY {",
          "});");

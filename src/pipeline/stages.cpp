@@ -13,6 +13,7 @@
 #include "runtime/host/jit.hpp"
 #include "runtime/plan_memory.hpp"
 #include "runtime/workers.hpp"
+#include "schedule/common_sizes.hpp"
 #include "schedule/launches.hpp"
 #include "schedule/offload.hpp"
 
@@ -111,6 +112,11 @@ std::int64_t taken_bytes(Compilation&& compilation, Device device) {
 }
 
 std::size_t generate(Target& target) {
+  if (target.on_host()) {
+    std::vector<Schedule*> schedules;
+    for (Compilation& compilation : target.graphs) schedules.push_back(&compilation.schedule);
+    share_functions(schedules, providers::all());
+  }
   for (Compilation& compilation : target.graphs)
     for (const Step& step : compilation.schedule.steps)
       compilation.entries.push_back(step.payload->emit(target.sources));

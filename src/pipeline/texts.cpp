@@ -7,7 +7,9 @@
 #include "base/log.hpp"
 #include "base/registered_code.hpp"
 #include "passes/rematerialize.hpp"
+#include "providers/provider.hpp"
 #include "runtime/stored_step.hpp"
+#include "schedule/common_sizes.hpp"
 #include "schedule/repeats.hpp"
 
 namespace weft {
@@ -53,6 +55,8 @@ Texts TextSources::texts() {
   const std::lock_guard lock(mutex_);  // printing numbers the nodes, which graphs share
   if (later_) later_(*this);
   later_ = nullptr;
+  Schedule* const own = &schedule_;
+  if (device_.type == Device::Type::cpu) share_functions(std::span(&own, 1), providers::all());
   Texts texts{to_text(traced_),
               to_text(optimized_),
               recomputed_texts(optimized_),
