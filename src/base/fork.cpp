@@ -40,6 +40,9 @@ void leave() {
   if (busy.fetch_sub(1) == 1) busy.notify_one();
 }
 
+// Threads that wait for a RecursiveMutex, also those that a forked child does not have.
+alignas(cache_lines) std::atomic<std::uint32_t> waiting{0};
+
 bool others_at_fork = false;  // written under all mutexes
 
 void before_fork() {
@@ -99,7 +102,9 @@ void RecursiveMutex::lock() {
   if (owner_.load(std::memory_order_relaxed) != self) {
     for (std::uint64_t owner = 0; !owner_.compare_exchange_strong(owner, self, std::memory_order_acquire);) {
       if (owner == 0 || !has_thread(owner)) continue;  // the exchange is tried again, with that owner
-      owner_.wait(owner, std::memory_order_relaxed);
+      waiting.fetch_add(1);
+      if (owner_.load() == owner) owner_.wait(owner, std::memory_order_relaxed);
+      waiting.fetch_sub(1);
       owner = 0;
     }
     depth_ = 0;
@@ -109,8 +114,8 @@ void RecursiveMutex::lock() {
 
 void RecursiveMutex::unlock() {
   if (--depth_ > 0) return;
-  owner_.store(0, std::memory_order_release);
-  owner_.notify_one();
+  owner_.store(0);
+  if (waiting.load() > 0) owner_.notify_one();  // which writes to what all mutexes share
 }
 
 }  // namespace weft
