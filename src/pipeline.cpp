@@ -18,6 +18,7 @@
 #include "passes/dead_code.hpp"
 #include "passes/decompose.hpp"
 #include "passes/fold.hpp"
+#include "passes/gathers.hpp"
 #include "passes/loops.hpp"
 #include "passes/orient.hpp"
 #include "passes/regions.hpp"
@@ -51,14 +52,16 @@ struct Stage {
   explicit Stage(const RegisteredPass& pass) : name(pass.name.c_str()), registered(&pass), needed(false) {}
 };
 
-// Loops first, while their bodies are as recorded; then calls: nothing below looks into the body of one. Algebra after
-// folding, which gives it constants to see; duplicates after algebra, which makes equal things look equal; orientation
-// before decomposition, while products still are products, and algebra once more for the pairs of transposes that it
-// leaves. Then equal values are one value, and what is computed again is no more made one with the first.
+// Loops first, while their bodies are as recorded; then calls: nothing below looks into the body of one. Gathers while
+// the graph is that of the program, whose order is the same in all processes. Algebra after folding, which gives it
+// constants to see; duplicates after algebra, which makes equal things look equal; orientation before decomposition,
+// while products still are products, and algebra once more for the pairs of transposes that it leaves. Then equal
+// values are one value, and what is computed again is no more made one with the first.
 constexpr bool needed = true;
 constexpr Stage stages[] = {
     {"merge_loops", merge_loops, needed, PassStage::traced},
     {"inline_calls", inline_calls, needed},
+    {"place_gathers", place_gathers},
     {"fold_constants", fold_constants, !needed, PassStage::joint},
     {"simplify_algebra", simplify_algebra},
     {"common_subexpressions", common_subexpressions},

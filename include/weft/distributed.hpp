@@ -15,10 +15,12 @@
 // Collectives are called by one thread of a process at a time. weft/weft.hpp does not include this header.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "weft/flatten.hpp"
 #include "weft/tensor.hpp"
+#include "weft/tree.hpp"
 
 namespace weft::distributed {
 
@@ -58,11 +60,46 @@ struct Buckets {
   std::int64_t bytes = 25 << 20;  // of the tensors that are sent together, at most; a larger tensor goes by itself
 };
 
+// Of fully_shard().
+struct Shards {
+  std::int64_t bytes = 25 << 20;  // of the parameters that are gathered together, at most; a larger one goes by itself
+  bool reshard_after_forward = true;  // the derivative gathers a parameter again, and it is not held until then
+};
+
+struct GatherOptions {              // of gathered()
+  std::optional<DType> dtype = {};  // floating parameters are cast to it before they are sent; none: as they are
+};
+
 }  // namespace weft::distributed
 
 namespace weft::detail {
 void average(const LeafList& values, const distributed::Buckets& buckets, Loc loc);
 void replicate(const LeafList& values, int root, Loc loc);
+
+// The erased half of fully_shard(): is told of each parameter, and makes them parts.
+class ParameterSharder {
+ public:
+  ParameterSharder(const distributed::Shards& shards, Loc loc);
+  ~ParameterSharder();
+  ParameterSharder(const ParameterSharder&) = delete;
+  void add(const char* path, Param& parameter);
+  void run();
+
+ private:
+  struct State;
+  State* state_;
+};
+// A Param or Buffer that is a part, or that is whole and cast.
+struct ShardedPlace {
+  Tensor* tensor;
+  std::uint32_t* shard;
+  bool is_parameter;
+};
+void gather_places(const GrowingList<ShardedPlace>& places, const distributed::GatherOptions& options, Loc loc);
+// This process's part of a tensor.
+Tensor part_of(const Tensor& whole, std::uint32_t shard, const char* path, Loc loc);
+template <class T>
+inline constexpr bool may_be_sharded = std::is_same_v<T, Param> || std::is_same_v<T, Buffer>;
 }  // namespace weft::detail
 
 namespace weft::distributed {
@@ -93,6 +130,63 @@ void replicate(T& model, int root = 0, Loc loc = Loc::current()) {
     detail::flatten(model, leaves);
     detail::replicate(leaves, root, loc);
   }
+}
+
+// ---- parameters in parts -------------------------------------------------------------------------------------------
+
+// From here on this process holds its part of each parameter of `model`, one of size() of about equal length, [n] in
+// the order of the elements, the last ones filled up with zeros: so the moments of an optimizer made after this are
+// parts, and its update is of parts. Called on each layer and then on the model it makes a group of each layer, as
+// parameters that are parts already stay as they are; those of one call are gathered together in the order of their
+// declaration. Alone it does nothing. To be called after replicate(), outside of compiled functions, by all processes.
+//   distributed::fully_shard(model);
+//   optim::AdamW optimizer(model);
+//   ...
+//   value_and_grad([&](const Model& m) { return loss_of(distributed::gathered(m), x, y); }, model)
+// Throws Error where the models of the processes differ.
+template <class M>
+void fully_shard(M& model, Shards shards = {}, Loc loc = Loc::current()) {
+  detail::ParameterSharder sharder(shards, loc);
+  tree::for_each(
+      model, [&](const char* path, Param& parameter) { sharder.add(path, parameter); }, loc);
+  sharder.run();
+}
+
+// A model of the same type with whole tensors in the place of parts: of a model or a layer, gradients, an optimizer's
+// state. In a compiled function a parameter is gathered before it is read first, and, after others were read, again
+// before its derivative is computed. Its gradient is a part of the sum over all processes, which average() makes a mean
+// as it does that of any other. Outside of compiled functions all are gathered at once: to save a model, say. Where
+// a dtype is given, the gradients are sent in it too, and are of the parameters' own dtype in the end. All processes
+// call it; without parts and a dtype the model is given back as it is.
+template <class M>
+M gathered(const M& model, const GatherOptions& options = {}, Loc loc = Loc::current()) {
+  M result = tree::clone(model);
+  detail::GrowingList<detail::ShardedPlace> places;
+  tree::for_each(
+      result,
+      [&]<class T>(T& leaf) {
+        if constexpr (detail::may_be_sharded<T>)
+          if (leaf.shard || options.dtype) places.push({&leaf.tensor(), &leaf.shard, std::is_same_v<T, Param>});
+      },
+      loc);
+  detail::gather_places(places, options, loc);
+  return result;
+}
+
+// Gives `state` the values of `whole`, an equal model or optimizer that holds whole tensors, as one that was loaded
+// does: where `state` holds a part, this process's part. Nothing is sent. Throws Error where the sizes differ, and in a
+// compiled function.
+template <class T>
+void take_parts(T& state, const T& whole, Loc loc = Loc::current()) {
+  tree::for_each(
+      state, whole,
+      [&]<class L>(const char* path, L& to, const L& from) {
+        if constexpr (detail::may_be_sharded<L>)
+          to.tensor() = to.shard ? detail::part_of(from.tensor(), to.shard, path, loc) : from.tensor();
+        else
+          to = from;
+      },
+      loc);
 }
 
 }  // namespace weft::distributed

@@ -15,8 +15,8 @@ namespace weft::detail {
 
 enum class LeafKind : std::uint8_t {
   tensor,  // of a Tensor: `address` is the Tensor*
-  param,   // the Tensor* inside; `flag`: frozen
-  buffer,
+  param,   // the Tensor* inside; `flag`: frozen; `size`: Param::shard
+  buffer,  // the same; `size`: Buffer::shard
   scalar,
   index,
   number,        // `size` bytes (at most 8) at `address`, of an arithmetic type or an enum
@@ -54,6 +54,10 @@ struct Leaf {
   std::uint16_t argument;  // position
   std::uint8_t element;    // number, bytes: the size of one number
   Tensor& tensor() const { return *static_cast<Tensor*>(address); }
+  // Whether it is this process's part of a tensor, and which: Param::shard, Buffer::shard.
+  std::uint32_t shard() const {
+    return kind == LeafKind::param || kind == LeafKind::buffer ? static_cast<std::uint32_t>(size) : 0;
+  }
 };
 
 // Memory in which the leaves of one argument lie: the argument itself and each list's elements.
@@ -441,9 +445,9 @@ void flatten(T& value, LeafList& list) {
   if constexpr (kind == TypeKind::tensor)
     list.push(LeafKind::tensor, &value);
   else if constexpr (kind == TypeKind::param)
-    list.push(LeafKind::param, &value.tensor(), 0, {}, value.frozen);
+    list.push(LeafKind::param, &value.tensor(), value.shard, {}, value.frozen);
   else if constexpr (kind == TypeKind::buffer)
-    list.push(LeafKind::buffer, &value.tensor());
+    list.push(LeafKind::buffer, &value.tensor(), value.shard);
   else if constexpr (kind == TypeKind::scalar)
     list.push(LeafKind::scalar, &value.tensor());
   else if constexpr (kind == TypeKind::index)

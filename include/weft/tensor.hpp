@@ -244,6 +244,7 @@ class Param {
   Tensor& tensor() { return value_; }                   // its value, to be replaced
   const Tensor* operator->() const { return &value_; }  // p->shape() is that of its value
   bool frozen = false;                                  // whether it is neither differentiated nor updated
+  std::uint32_t shard = 0;  // of what it is this process's part (distributed::fully_shard, which sets it); 0: whole
 
  private:
   Tensor value_;
@@ -258,6 +259,7 @@ class Buffer {
   const Tensor& tensor() const { return value_; }       // its value
   Tensor& tensor() { return value_; }                   // its value, to be replaced
   const Tensor* operator->() const { return &value_; }  // b->shape() is that of its value
+  std::uint32_t shard = 0;  // that of the parameter which it is kept for, and whose shape it has; 0: whole
 
  private:
   Tensor value_;

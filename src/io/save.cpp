@@ -14,6 +14,7 @@
 #include "record/evaluate.hpp"
 #include "record/polymorphic.hpp"
 #include "record/record.hpp"
+#include "record/shards.hpp"
 #include "weft/io.hpp"
 
 namespace weft::io {
@@ -55,9 +56,14 @@ std::vector<NamedLeaf> leaves_of(const detail::Part& part, const char* operation
     if (!holds_tensor(leaf.kind) && !is_class && (!is_number(leaf) || is_mode(leaf, path))) return;
     found.push_back({concat_text(prefix, *prefix && *path ? "." : "", path), leaf});
   });
-  for (const NamedLeaf& each : context.found)
+  for (const NamedLeaf& each : context.found) {
+    if (each.leaf.shard())
+      fail(operation, loc, each.name, " is ", to_string(interned_shard(each.leaf.shard())), ": ",
+           std::strcmp(operation, "save") == 0 ? "save distributed::gathered(model)"
+                                               : "load into a whole model, then fully_shard or take_parts");
     if (each.name.empty() && each.leaf.kind != LeafKind::dynamic_type)
       fail(operation, loc, "a value that is no struct needs a name: ", operation, "(path, {{\"name\", value}})");
+  }
   return std::move(context.found);
 }
 

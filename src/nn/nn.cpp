@@ -8,6 +8,7 @@
 #include "base/fail.hpp"
 #include "base/nearest_names.hpp"
 #include "record/products.hpp"
+#include "weft/distributed.hpp"
 
 namespace weft::nn {
 namespace {
@@ -165,15 +166,22 @@ Tensor clip_grad_norm(const LeafList& gradients, At max_norm, double norm_type) 
   check_limit("clip_grad_norm", "max_norm", max_norm, call.loc());
   if (!(norm_type > 0)) fail("clip_grad_norm", call.loc(), "the norm's type must be positive, it is ", norm_type);
   const bool greatest = std::isinf(norm_type);
-  Tensor total;
+  const auto joined = [&](const Tensor& a, const Tensor& b) { return greatest ? maximum(a, b) : a + b; };
+  Tensor total, of_parts;  // of_parts: of what this process holds a part of
   each_floating(gradients, [&](const Leaf& leaf) {
     if (type_of(leaf.tensor()).shape.element_count() == 0) return;
     const Tensor value = wide(leaf.tensor());
     const Tensor part = greatest         ? amax(abs(value))
                         : norm_type == 2 ? sum(square(value))
                                          : sum(pow(abs(value), norm_type));
-    total = !total.defined() ? part : greatest ? maximum(total, part) : total + part;
+    Tensor& so_far = leaf.shard() ? of_parts : total;
+    so_far = so_far.defined() ? joined(so_far, part) : part;
   });
+  if (of_parts.defined()) {
+    const Tensor all =
+        greatest ? amax(distributed::all_gather(unsqueeze(of_parts, 0))) : distributed::all_reduce(of_parts);
+    total = total.defined() ? joined(total, all) : all;
+  }
   if (!total.defined()) return zeros({}, {}, call.loc());
   if (!greatest) total = norm_type == 2 ? sqrt(total) : pow(total, 1 / norm_type);
   const Tensor scale = minimum(max_norm / (total + 1e-6), 1.0);

@@ -158,6 +158,7 @@ LAMB::LAMB(const Parameters& parameters, const LambOptions& options, Groups grou
       first_(parameters.zeros(loc)),
       second_(parameters.zeros(loc)),
       missed_(detail::missed_at_first(parameters, loc)) {
+  parameters.require_whole("LAMB", loc);
   detail::check_options("LAMB", {{"lr", options.lr}, {"eps", options.eps}, {"weight_decay", options.weight_decay}},
                         {{"beta1", options.beta1}, {"beta2", options.beta2}}, loc);
 }
@@ -194,6 +195,7 @@ Adafactor::Adafactor(const Parameters& parameters, const AdafactorOptions& optio
       columns_(parameters.size()),
       square_(parameters.size()),
       missed_(detail::missed_at_first(parameters, loc)) {
+  parameters.require_whole("Adafactor", loc);
   detail::check_options(
       "Adafactor",
       {{"lr", options.lr}, {"eps1", options.eps1}, {"eps2", options.eps2}, {"weight_decay", options.weight_decay}}, {},

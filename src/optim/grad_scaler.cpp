@@ -7,6 +7,7 @@
 #include "optim/steps.hpp"
 #include "record/record.hpp"
 #include "record/row_gradients.hpp"
+#include "weft/distributed.hpp"
 
 namespace weft {
 
@@ -43,7 +44,7 @@ void GradScaler::unscale_leaves(const detail::LeafList& leaves, Loc loc) {
   unscaled_ = true;
   if (!enabled) return;
   const Scalar inverse(1 / scale_);
-  Tensor found = found_inf_;
+  Tensor found = found_inf_, in_parts;  // in_parts: of what this process holds a part of
   std::vector<Tensor> values;
   for (const detail::Leaf& leaf : leaves.leaves) {
     if (!detail::holds_tensor(leaf.kind) || !leaf.tensor().defined() || !is_floating(type_of(leaf.tensor()).dtype))
@@ -53,12 +54,17 @@ void GradScaler::unscale_leaves(const detail::LeafList& leaves, Loc loc) {
     const Tensor given = rows ? rows->rows : gradient;
     if (given.element_count().same(Dim(0))) continue;
     const Tensor wide = optim::detail::wide(given);
-    found = found | ~isfinite(amax(abs(wide)));
+    const Tensor own = ~isfinite(amax(abs(wide)));
+    if (leaf.shard())
+      in_parts = in_parts.defined() ? in_parts | own : own;
+    else
+      found = found | own;
     const Tensor unscaled = cast(wide * cast(inverse, type_of(wide).dtype), given.dtype());
     values.push_back(unscaled);
     if (rows) values.push_back(rows->index);
     gradient = rows ? row_gradient(rows->index, unscaled, type_of(gradient), call.loc()) : unscaled;
   }
+  if (in_parts.defined()) found = found | (distributed::all_reduce(cast(in_parts, DType::f32)) > 0);
   found_inf_ = found;
   values.push_back(found);
   optim::detail::compute(values, call.loc());

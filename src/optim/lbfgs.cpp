@@ -127,6 +127,7 @@ LBFGS::LBFGS(const Parameters& parameters, const LbfgsOptions& options, Loc loc)
       {{"lr", options.lr}, {"tolerance_grad", options.tolerance_grad}, {"tolerance_change", options.tolerance_change}},
       {}, call.loc());
   std::int64_t count = 0;
+  parameters.require_whole("LBFGS", loc);
   Options of_vectors;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Tensor& parameter = parameters.parameter(i);

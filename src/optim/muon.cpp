@@ -61,6 +61,7 @@ Muon::Muon(Parameters parameters, const MuonOptions& options, Groups groups, Loc
       scale_(options.scale),
       is_matrix_(matrices_of(parameters, options)),
       momentum_(kept(parameters, is_matrix_).zeros(loc)) {
+  parameters.require_whole("Muon", loc);
   detail::check_options("Muon",
                         {{"lr", options.lr},
                          {"weight_decay", options.weight_decay},

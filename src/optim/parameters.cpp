@@ -3,6 +3,7 @@
 #include "base/nearest_names.hpp"
 #include "optim/steps.hpp"
 #include "record/record.hpp"
+#include "record/shards.hpp"
 #include "weft/grad.hpp"
 #include "weft/tree.hpp"
 
@@ -39,8 +40,18 @@ bool Parameters::trains(std::size_t i) const {
 std::vector<Buffer> Parameters::zeros(Loc loc) const {
   std::vector<Buffer> result(size());
   for (std::size_t i = 0; i < size(); ++i)
-    if (is_kept(i) && parameter(i).defined()) result[i] = zeros_like(parameter(i), loc);
+    if (is_kept(i) && parameter(i).defined()) {
+      result[i] = zeros_like(parameter(i), loc);
+      result[i].shard = leaves_.leaves[positions_[i]].shard();
+    }
   return result;
+}
+
+void Parameters::require_whole(const char* name, Loc loc) const {
+  for (std::size_t i = 0; i < size(); ++i)
+    if (const std::uint32_t shard = leaves_.leaves[positions_[i]].shard())
+      fail(name, loc, name_of(*this, i), " is ", to_string(interned_shard(shard)),
+           ", and this optimizer computes with whole parameters: take one that goes element by element, as AdamW");
 }
 
 std::string Parameters::path(std::size_t i) const {

@@ -39,6 +39,7 @@ Shampoo::Shampoo(const Parameters& parameters, const ShampooOptions& options, Gr
       shapes_(parameters.size()),
       sums_(parameters.size()),
       roots_(parameters.size()) {
+  parameters.require_whole("Shampoo", loc);
   detail::check_options(
       "Shampoo", {{"lr", options.lr}, {"momentum", options.momentum}, {"weight_decay", options.weight_decay}}, {}, loc);
   check_numbers("Shampoo", Bounds::positive,

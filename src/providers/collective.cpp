@@ -14,6 +14,7 @@ class CollectivePayload final : public Payload {
   explicit CollectivePayload(const Candidate& candidate)
       : device_(candidate.device),
         what_(collective_of(candidate.node.op, candidate.node.attributes(), candidate.node.type.dtype)),
+        is_late_(candidate.node.op == Op::all_gather && candidate.node.recomputation != 0),
         offset_(candidate.operands[0].offset),
         count_(candidate.operands[0].type.shape.element_count()),
         result_count_(candidate.result().type.shape.element_count()) {}
@@ -25,6 +26,7 @@ class CollectivePayload final : public Payload {
   // On the host the call waits for the others, and ends where one of them does. On a device it does not wait.
   bool may_fail() const override { return device_.type == Device::Type::cpu; }
   bool is_collective() const override { return true; }
+  bool is_late() const override { return is_late_; }
   bool in_place(int /*argument*/, int /*result*/) const override {
     return what_.kind == CollectiveOperation::Kind::all_reduce && offset_.same(Dim(0));
   }
@@ -37,6 +39,7 @@ class CollectivePayload final : public Payload {
  private:
   Device device_;
   CollectiveOperation what_;
+  bool is_late_;
   Dim offset_, count_, result_count_;
 };
 

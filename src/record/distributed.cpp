@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "record/record.hpp"
+#include "record/shards.hpp"
 #include "runtime/processes/process_group.hpp"
 
 namespace weft {
@@ -118,8 +119,12 @@ void average(const LeafList& values, const distributed::Buckets& buckets, Loc lo
   if (!runtime::process_group()) return;
   std::vector<Tensor*> tensors;
   for (const Leaf& leaf : values.leaves)
-    if (holds_tensor(leaf.kind) && leaf.tensor().defined() && is_floating(leaf.tensor().dtype()))
-      tensors.push_back(&leaf.tensor());
+    if (holds_tensor(leaf.kind) && leaf.tensor().defined() && is_floating(leaf.tensor().dtype())) {
+      if (leaf.shard())  // of the sum already
+        leaf.tensor() = leaf.tensor() / distributed::size();
+      else
+        tensors.push_back(&leaf.tensor());
+    }
   std::ranges::stable_sort(tensors, {}, [](const Tensor* each) { return each->node()->sequence; });
   std::vector<Tensor*> bucket;
   std::int64_t bytes = 0;
@@ -145,7 +150,10 @@ void average(const LeafList& values, const distributed::Buckets& buckets, Loc lo
 void replicate(const LeafList& values, int root, Loc loc) {
   const LooseComposite call("replicate", loc);
   for (const Leaf& leaf : values.leaves)
-    if (holds_tensor(leaf.kind) && leaf.tensor().defined())
+    if (leaf.shard())
+      fail("replicate", call.loc(), "a parameter is ", to_string(interned_shard(leaf.shard())),
+           ", and others hold other parts: replicate the model before fully_shard");
+    else if (holds_tensor(leaf.kind) && leaf.tensor().defined())
       leaf.tensor() = distributed::broadcast(At(leaf.tensor(), call.loc()), root);
 }
 

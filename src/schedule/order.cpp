@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <queue>
+#include <utility>
 
 namespace weft {
 namespace {
@@ -216,8 +217,9 @@ void postpone_updates(Steps& order, const Schedule& schedule, const StepGraph& g
 void hasten_collectives(Steps& order, const Schedule& schedule, const StepGraph& graph) {
   constexpr int most = 3, none = most + 1;
   std::vector<bool> is_sent(schedule.buffers.size(), false);
+  const auto is_hastened = [](const Step& step) { return step.payload->is_collective() && !step.payload->is_late(); };
   for (const Step& step : schedule.steps)
-    if (step.payload->is_collective()) is_sent[static_cast<std::size_t>(step.buffers.front())] = true;
+    if (is_hastened(step)) is_sent[static_cast<std::size_t>(step.buffers.front())] = true;
   if (std::ranges::find(is_sent, true) == is_sent.end()) return;
   const auto writes_sent = [&](const Step& step) {
     const std::vector<bool> writes = step.payload->writes(step.buffers.size());
@@ -231,9 +233,9 @@ void hasten_collectives(Steps& order, const Schedule& schedule, const StepGraph&
     const std::uint32_t s = order[i];
     const Step& step = schedule.steps[s];
     waits[s] = graph.before[s].size();
-    if (step.payload->is_collective() || writes_sent(step)) {
+    if (is_hastened(step) || writes_sent(step)) {
       distance[s] = 0;
-    } else if (!graph.after[s].empty()) {
+    } else if (!step.payload->is_collective() && !graph.after[s].empty()) {
       distance[s] = 1;
       for (const std::uint32_t reader : graph.after[s]) distance[s] = std::max(distance[s], distance[reader] + 1);
       distance[s] = std::min(distance[s], none);
@@ -259,6 +261,39 @@ void hasten_collectives(Steps& order, const Schedule& schedule, const StepGraph&
   order = std::move(made);
 }
 
+// Late collectives, gathers of parameters, one ahead: each begins when the one before it is there, and is on its way
+// while what was gathered before is read.
+void fetch_ahead(Steps& order, const Schedule& schedule, const StepGraph& graph) {
+  std::vector<std::size_t> place(order.size());
+  const auto number_steps = [&] {
+    for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = i;
+  };
+  number_steps();
+  const Steps given = order;
+  int before = -1;
+  for (const std::uint32_t s : given) {
+    if (!schedule.steps[s].payload->is_late()) continue;
+    const int last = std::exchange(before, static_cast<int>(s));
+    if (last < 0) continue;
+    std::size_t to = order.size();
+    for (const std::uint32_t reader : graph.after[static_cast<std::size_t>(last)])
+      if (reader != s) to = std::min(to, place[reader]);
+    Steps moved;  // what is copied for it alone goes with it
+    for (const std::uint32_t needed : graph.before[s])
+      if (graph.before[needed].empty() && graph.after[needed].size() == 1)
+        moved.push_back(needed);
+      else
+        to = std::max(to, place[needed] + 1);
+    moved.push_back(s);
+    if (to >= place[s]) continue;
+    std::erase_if(moved, [&](std::uint32_t each) { return place[each] < to; });
+    const auto at = order.begin() + static_cast<std::ptrdiff_t>(to);
+    std::stable_partition(at, order.begin() + static_cast<std::ptrdiff_t>(place[s]) + 1,
+                          [&](std::uint32_t each) { return std::ranges::find(moved, each) != moved.end(); });
+    number_steps();
+  }
+}
+
 }  // namespace
 
 void order_steps(Schedule& schedule, std::size_t fixed, std::span<const std::uint32_t> ranks, const Score& score,
@@ -280,7 +315,10 @@ void order_steps(Schedule& schedule, std::size_t fixed, std::span<const std::uin
       least = most;
       best = std::move(order);
     }
-  if (device.type != Device::Type::cpu) hasten_collectives(best, schedule, graph);
+  if (device.type != Device::Type::cpu) {
+    hasten_collectives(best, schedule, graph);
+    fetch_ahead(best, schedule, graph);
+  }
   postpone_updates(best, schedule, graph, score);
   std::vector<Step> steps;
   for (const std::uint32_t s : best) steps.push_back(std::move(schedule.steps[s]));

@@ -46,6 +46,8 @@ class Payload : public runtime::Preparable {
   virtual bool is_check() const { return false; }
   // Whether the other processes of a group do it too: such steps stay in the order of their nodes.
   virtual bool is_collective() const { return false; }
+  // Of a collective: whether it is done when its result is about to be read, and not as soon as it can be.
+  virtual bool is_late() const { return false; }
   // By buffer of the step: whether it writes it. The last alone, unless it says otherwise, as one of several results
   // does.
   virtual std::vector<bool> writes(std::size_t buffers) const {

@@ -7,6 +7,7 @@
 #include "base/fail.hpp"
 #include "record/random.hpp"
 #include "record/record.hpp"
+#include "record/shards.hpp"
 #include "trace/names.hpp"
 #include "trace/registry.hpp"
 
@@ -95,7 +96,7 @@ void encode(const CallSignature& signature, const LeafList& arguments, Words& wo
         if (value.node()->trace != 0) [[unlikely]]
           refuse_traced(signature, arguments, leaf, loc);
         const Type& type = type_of(value);
-        to[0] = meta_word(type, leaf.flag);
+        to[0] = meta_word(type, leaf.flag) | static_cast<std::uint64_t>(leaf.shard()) << shard_place;
         int rank = type.shape.rank();
         for (int axis = 0; axis < rank; ++axis) to[1 + axis] = type.shape[axis].word();
         words.size += 1 + static_cast<std::size_t>(rank);
@@ -135,6 +136,7 @@ std::string meta_text(std::uint64_t meta) {
   if (is_weak(meta)) text += " number";
   if (is_frozen(meta)) text += " frozen";
   if (is_differentiated(meta)) text += " differentiated";
+  if (const std::uint32_t shard = shard_in(meta)) text += ", " + to_string(interned_shard(shard));
   if (std::string device = device_text(meta); device != "cpu") text += " on " + device;
   return text;
 }

@@ -39,7 +39,7 @@ void encode(const CallSignature& signature, const LeafList& arguments, Words& wo
 bool mark_differentiated(const LeafList& arguments, Words& words, std::uint64_t level);
 
 // A tensor's first word: dtype 0-7 | rank 8-11 | weak 12 | defined 13 | frozen 14 | differentiated 15 | device type
-// 16-23 | device index 24-31
+// 16-23 | device index 24-31 | Param::shard, Buffer::shard 32-63
 inline int rank_of(std::uint64_t meta) { return static_cast<int>(meta >> 8 & 0xf); }
 inline bool is_weak(std::uint64_t meta) { return meta >> 12 & 1; }
 inline bool is_defined(std::uint64_t meta) { return meta >> 13 & 1; }
@@ -48,6 +48,8 @@ constexpr std::uint64_t frozen_bit(bool frozen) { return static_cast<std::uint64
 std::uint64_t meta_word(const Type& type, bool frozen);  // of one that is defined
 constexpr std::uint64_t differentiated_bit = 1U << 15;
 inline bool is_differentiated(std::uint64_t meta) { return meta & differentiated_bit; }
+constexpr int shard_place = 32;
+inline std::uint32_t shard_in(std::uint64_t meta) { return static_cast<std::uint32_t>(meta >> shard_place); }
 inline DType dtype_in(std::uint64_t meta) { return static_cast<DType>(meta & 0xff); }
 std::string device_text(std::uint64_t meta);
 // dtype and what else it says, besides the rank.

@@ -208,6 +208,8 @@ void FunctionTracer::collect_state() {
     if (holds_tensor(after.kind)) {
       if (after.flag != before.flag)
         fail("compile", loc_, layout_.name(i), ": freeze and unfreeze outside the compiled function");
+      if (after.shard() != before.shard())
+        fail("compile", loc_, layout_.name(i), ": what a process holds a part of must stay so in a compiled function");
       const Tensor& value = after.tensor();
       if (value.same(inputs_[i])) continue;
       traced_.states.push_back({static_cast<std::uint32_t>(i), source_of(value, layout_.name(i))});

@@ -1,8 +1,10 @@
 // What several processes do together, as one program that a launcher starts in each:
 //   processes [device] values,gradients,training,gpt,order,sizes,loops   some of these, on the host or on a device each
+//   processes [device] sharding,sharded_training,sharded_dtype,sharded_plan,sharded_files,sharded_refusals
+//     and of these (sharded.cpp)
 //   processes [device] plan_difference
-//   processes difference | function_difference | absent | death RANK | exit RANK | fork [die] | own_mpi LEVEL | late |
-//   device death
+//   processes difference | function_difference | sharded_difference | absent | death RANK | exit RANK | fork [die] |
+//   own_mpi LEVEL | late | device death
 // Exits with 0 where every check holds. The last ones are about what goes wrong: they exit with 0 where this process
 // was told so by an Error, and print it. Exits with 2 where there is no such case.
 #include <dlfcn.h>
@@ -21,32 +23,15 @@
 #include "examples/models/gpt2.hpp"
 #include "examples/models/next_token.hpp"
 #include "runtime/processes/process_group.hpp"
-#include "weft/distributed.hpp"
+#include "tests/distributed/support.hpp"
 #include "weft/loops.hpp"
-#include "weft/weft.hpp"
 
 using namespace weft;
+using namespace test;
 using distributed::Reduction;
 
 namespace {
 
-int failures = 0;
-
-void expect(bool holds, const char* what, int line) {
-  if (holds) return;
-  std::fprintf(stderr, "rank %d, line %d: %s\n", distributed::rank(), line, what);
-  ++failures;
-}
-#define EXPECT(...) expect((__VA_ARGS__), #__VA_ARGS__, __LINE__)
-
-Device device = Device::cpu();
-
-Tensor on_device(const Tensor& x) { return to(x, device); }
-double number(const Tensor& x) { return cast(x, DType::f64).item<double>(); }
-bool near(const Tensor& a, const Tensor& b, double rtol = 1e-6) {
-  return allclose(cast(a, DType::f64), cast(b, DType::f64), {.rtol = rtol, .atol = 1e-7}).item<bool>();
-}
-bool equal(const Tensor& a, const Tensor& b) { return all(cast(a, DType::f64) == cast(b, DType::f64)).item<bool>(); }
 // 0, 1, 2 ... + 100 * rank
 Tensor own(std::int64_t count, DType dtype, int rank) { return on_device(cast(arange(count) + 10 * rank, dtype)); }
 
@@ -247,12 +232,6 @@ void loops() {
 
 // ---- what goes wrong ------------------------------------------------------------------------------------------------
 
-int told(const char* by) {
-  std::printf("rank %d was told: %s\n", distributed::rank(), by);
-  std::fflush(stdout);
-  return 0;
-}
-
 int difference() {
   const int rank = distributed::rank();
   try {
@@ -423,13 +402,25 @@ int main(int argc, char** argv) {
     if (cases == "plan_difference") return plan_difference();
     if (cases == "function_difference") return function_difference();
     if (cases == "absent") return is_late();
+    if (cases == "sharded_difference") return sharded_difference();
     if (argc > 2 && (cases == "death" || cases == "exit")) return loses(std::atoi(argv[2]), cases == "death");
     if (cases == "fork") return forks(argc > 2 && !std::strcmp(argv[2], "die"));
     const struct {
       const char* name;
       void (*check)();
-    } all[] = {{"values", values}, {"gradients", gradients}, {"training", training}, {"gpt", gpt},
-               {"order", order},   {"sizes", sizes},         {"loops", loops}};
+    } all[] = {{"values", values},
+               {"gradients", gradients},
+               {"training", training},
+               {"gpt", gpt},
+               {"order", order},
+               {"sizes", sizes},
+               {"loops", loops},
+               {"sharding", sharding},
+               {"sharded_training", sharded_training},
+               {"sharded_dtype", sharded_dtype},
+               {"sharded_plan", sharded_plan},
+               {"sharded_files", sharded_files},
+               {"sharded_refusals", sharded_refusals}};
     std::stringstream names(cases + ",");
     for (std::string name; std::getline(names, name, ',');) {
       const auto* const found = std::ranges::find(all, name, [](const auto& each) { return each.name; });

@@ -41,6 +41,7 @@ Graph work(Recording& r) {
 
 const Names every_pass = {"merge_loops",
                           "inline_calls",
+                          "place_gathers",
                           "fold_constants",
                           "simplify_algebra",
                           "common_subexpressions",
@@ -153,7 +154,7 @@ TEST_CASE("WEFT_SKIP_PASSES: a name that can't be left out is answered with thos
   CHECK(names_of(reports) == rest);
   const std::string those =
       "can be left out; there are: align_products common_subexpressions dead_code fold_constants orient_matmul "
-      "prune_loops rematerialize simplify_algebra";
+      "place_gathers prune_loops rematerialize simplify_algebra";
   CHECK(log.lines == Names{"[weft] no pass 'inline_calls' " + those, "[weft] no pass 'dead_cod' " + those});
 }
 

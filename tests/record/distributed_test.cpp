@@ -44,6 +44,21 @@ TEST_CASE("alone, a collective is the value itself and records nothing") {
   CHECK(plain(x).item() == together(x).item());
 }
 
+TEST_CASE("alone, a model is not cut, and gathered is the model itself") {
+  nn::Linear layer(3, 2);
+  const Tensor weight = layer.weight;
+  distributed::fully_shard(layer);
+  CHECK(layer.weight.tensor().same(weight));
+  CHECK(layer.weight.shard == 0);
+  CHECK(distributed::gathered(layer).weight.tensor().same(weight));
+  CHECK(distributed::gathered(layer, {.dtype = DType::bf16}).weight->dtype() == DType::bf16);
+  nn::Linear other(3, 2);
+  distributed::take_parts(other, layer);
+  CHECK(other.weight.tensor().same(weight));
+  CHECK_THROWS_WITH_AS(distributed::gathered(layer, {.dtype = DType::i32}),
+                       doctest::Contains("[gathered] the dtype must be a floating one, it is i32"), Error);
+}
+
 TEST_CASE("what can't be reduced is refused, also alone") {
   const Tensor x = arange(6);
   CHECK_THROWS_WITH_AS(distributed::all_reduce(x > 2), doctest::Contains("[all_reduce] there is no sum of bool"),

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "passes/gathers.hpp"
 #include "tests/schedule/traced.hpp"
 #include "weft/grad.hpp"
 
@@ -68,5 +69,35 @@ TEST_CASE(
     REQUIRE(found.size() == least.size());
     for (std::size_t i = 0; i < found.size(); ++i) CHECK(found[i] == least[i]);
     CHECK(products == least.back());
+  }
+}
+
+TEST_CASE("on a device a gather of parameters is on its way while those before it are read, and not earlier") {
+  for (const std::int64_t rows : {64, 32768}) {
+    CAPTURE(rows);
+    constexpr std::int64_t width = 256, processes = 4;
+    Traced t;
+    const Tensor x = t.input(Device::cuda(), Shape::of(rows, width));
+    std::vector<Tensor> weights;
+    for (std::uint32_t i = 0; i < layers; ++i) {
+      const Tensor part = t.input(Device::cuda(), Shape::of(width * width / processes));
+      const Tensor all = record(Op::all_gather, {part}, Collective{{intern_text("data")}, processes}, {}, {});
+      all.node()->recomputation = i + 1;
+      weights.push_back(reshape(all, {width, width}));
+    }
+    Tensor y = x;
+    for (const Tensor& w : weights) y = tanh(matmul(y, w));
+    const auto provided = [](const Node& node) { return providers::all().takes(node, Device::cuda()); };
+    Graph graph = common_subexpressions(simplify_algebra(fold_constants(place_gathers(inline_calls(t.graph({y}))))));
+    graph = decompose_matmul(graph, {Device::cuda(), provided});
+    verify(graph);
+    const Schedule schedule = make_schedule(graph, Device::cuda(), providers::all());
+    std::vector<int> found;  // by gather: products before it
+    int products = 0;
+    for (const Step& step : schedule.steps) {
+      products += step.name == "matmul";
+      if (step.payload->is_collective()) found.push_back(products);
+    }
+    CHECK(found == std::vector<int>{0, 0, 1, 2, 3, 4});
   }
 }

@@ -32,6 +32,9 @@ class Parameters {
   const Tensor& gradient(std::size_t i) const { return gradient_leaves_.leaves[positions_[i]].tensor(); }
   bool trains(std::size_t i) const;
   bool is_frozen(std::size_t i) const { return leaves_.leaves[positions_[i]].flag; }
+  // Throws Error where a parameter is a part (distributed::fully_shard), and the optimizer `name` computes with more
+  // than one element of a parameter at a time.
+  void require_whole(const char* name, Loc loc) const;
   // The path of one: layers[0].weight; empty where the model is a parameter.
   std::string path(std::size_t i) const;
   // Whether the path of each is of the pattern (tree::matches).

@@ -1,0 +1,202 @@
+#include "passes/gathers.hpp"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "ir/builder.hpp"
+#include "ir/table.hpp"
+#include "passes/regions.hpp"
+
+namespace weft {
+namespace {
+
+// A value is gathered again where so many others were read since it was read last.
+constexpr std::size_t others_between = 2;
+constexpr int none = -1;
+
+bool is_leaf(const Node& node) { return info(node.op).kind == OpKind::leaf; }
+bool is_light(const Node& node) {
+  return is_view(node.op) || is_pointwise(node.op) || info(node.op).kind == OpKind::assemble;
+}
+
+class Placer {
+ public:
+  explicit Placer(const Graph& graph) : graph_(graph), gather_(graph.nodes.size(), none) {
+    for (const Tensor& value : graph.nodes) taken_.insert(value.node()->recomputation);
+  }
+
+  Graph run() {
+    find_gathers();
+    if (count_ == 0) return graph_;
+    order_nodes();
+    find_uses();
+    return make();
+  }
+
+ private:
+  const Node& node(std::size_t i) const { return *graph_.nodes[i].node(); }
+  template <class F>
+  void each_operand(std::size_t i, F f) const {
+    for (const Tensor& operand : node(i).inputs()) f(graph_.number(operand));
+  }
+
+  // Which gather each node belongs to: what is computed for it alone, itself, and what is computed from it.
+  void find_gathers() {
+    std::vector<int> before(graph_.nodes.size(), none);  // by node: the gather that it is computed for
+    for (std::size_t i = 0; i < gather_.size(); ++i) {
+      if (node(i).op != Op::all_gather || node(i).recomputation == 0) continue;
+      const int gather = count_++;
+      before[i] = gather;
+      std::vector<std::size_t> open{i};
+      while (!open.empty()) {
+        const std::size_t at = open.back();
+        open.pop_back();
+        each_operand(at, [&](std::size_t operand) {
+          const bool is_own = is_light(node(operand)) && node(operand).recomputation == node(i).recomputation;
+          if (is_own && before[operand] == none) before[operand] = gather, open.push_back(operand);
+        });
+      }
+    }
+    for (std::size_t i = 0; i < gather_.size(); ++i) {
+      gather_[i] = before[i];
+      if (before[i] == none && (is_view(node(i).op) || info(node(i).op).kind == OpKind::cast))
+        gather_[i] = gather_[graph_.number(node(i).input(0))];
+    }
+  }
+
+  // The others in their new order: that of their recording, but for what is scattered.
+  void order_nodes() {
+    const auto count = static_cast<int>(gather_.size());
+    std::vector<int> ready(gather_.size()), place(gather_.size());  // after which node
+    for (int i = 0; i < count; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      place[at] = i;
+      ready[at] = none;
+      if (is_leaf(node(at))) continue;
+      if (gather_[at] != none || is_light(node(at)) || node(at).op == Op::reduce_scatter)
+        each_operand(at, [&](std::size_t operand) { ready[at] = std::max(ready[at], ready[operand]); });
+      else
+        ready[at] = i;
+    }
+    for (std::size_t i = 0; i < gather_.size(); ++i) {
+      if (node(i).op != Op::reduce_scatter || ready[i] == none) continue;
+      const int after = ready[i];
+      std::vector<std::size_t> open{i};
+      while (!open.empty()) {
+        const std::size_t at = open.back();
+        open.pop_back();
+        if (place[at] <= after || is_leaf(node(at))) continue;
+        place[at] = after;
+        each_operand(at, [&](std::size_t operand) { open.push_back(operand); });
+      }
+    }
+    for (std::size_t i = 0; i < gather_.size(); ++i)
+      if (gather_[i] == none) order_.push_back(i);
+    std::ranges::stable_sort(order_, {}, [&](std::size_t i) { return place[i]; });
+  }
+
+  // Which of its gathers each node reads: the first, the second ...
+  void find_uses() {
+    struct Use {
+      std::size_t node;
+      int gather;
+    };
+    std::vector<Use> uses;
+    for (const std::size_t i : order_) {
+      const std::size_t first = uses.size();
+      each_operand(i, [&](std::size_t operand) {
+        const int read = gather_[operand];
+        if (read == none) return;
+        if (std::none_of(uses.begin() + static_cast<std::ptrdiff_t>(first), uses.end(),
+                         [&](const Use& use) { return use.gather == read; }))
+          uses.push_back({i, read});
+      });
+    }
+    std::vector<std::size_t> last(static_cast<std::size_t>(count_), SIZE_MAX);
+    std::vector<std::uint32_t> turn(static_cast<std::size_t>(count_), 0);
+    for (std::size_t u = 0; u < uses.size(); ++u) {
+      const auto gather = static_cast<std::size_t>(uses[u].gather);
+      if (last[gather] != SIZE_MAX) {
+        std::unordered_set<int> between;
+        for (std::size_t i = last[gather] + 1; i < u && between.size() < others_between; ++i)
+          between.insert(uses[i].gather);
+        turn[gather] += between.size() >= others_between;
+      }
+      last[gather] = u;
+      turns_[{uses[u].node, uses[u].gather}] = turn[gather];
+    }
+  }
+
+  Graph make() {
+    results_.resize(gather_.size());
+    copies_.resize(static_cast<std::size_t>(count_));
+    std::vector<Tensor> operands;
+    for (const std::size_t i : order_) {
+      if (is_leaf(node(i))) {
+        results_[i] = results_of(graph_.nodes[i]);
+        continue;
+      }
+      operands.clear();
+      for (const Tensor& operand : node(i).inputs()) {
+        if (const int read = gather_of(operand); read != none) turn_to(read, turns_.at({i, read}));
+        operands.push_back(made(operand));
+      }
+      results_[i] = results_of(Builder::copy(node(i), operands));
+    }
+    const auto all = [&](std::span<const Tensor> values) {
+      std::vector<Tensor> result;
+      for (const Tensor& value : values) result.push_back(made(value));
+      return result;
+    };
+    Graph result = make_graph(all(graph_.inputs), all(graph_.outputs), all(graph_.effects));
+    result.symbols = graph_.symbols;
+    result.conditions = graph_.conditions;
+    return result;
+  }
+  int gather_of(const Tensor& value) const { return gather_[graph_.number(value)]; }
+  // From here on it is the gather of this turn that is read.
+  void turn_to(int gather, std::uint32_t turn) {
+    Copies& copies = copies_[static_cast<std::size_t>(gather)];
+    if (copies.turn == turn && copies.recomputation != 0) return;
+    while (!taken_.insert(++last_taken_).second) continue;
+    copies = {turn, last_taken_, {}};
+  }
+  Tensor made(const Tensor& value) {
+    const std::size_t number = graph_.number(value);
+    if (gather_[number] == none) return results_[number][value.output()];
+    Copies& copies = copies_[static_cast<std::size_t>(gather_[number])];
+    if (const auto found = copies.by_node.find(number); found != copies.by_node.end()) return found->second;
+    std::vector<Tensor> operands;
+    for (const Tensor& operand : node(number).inputs()) operands.push_back(made(operand));
+    const Tensor copy = Builder::copy(node(number), operands);
+    copy.node()->recomputation = copies.recomputation;
+    copies.by_node.emplace(number, copy);
+    return copy;
+  }
+
+  // What belongs to a gather, as it is read now.
+  struct Copies {
+    std::uint32_t turn = 0, recomputation = 0;
+    std::unordered_map<std::size_t, Tensor> by_node = {};
+  };
+  const Graph& graph_;
+  std::vector<int> gather_;  // by node; none: it belongs to none
+  int count_ = 0;
+  std::vector<std::size_t> order_;                              // of the nodes that belong to none
+  std::map<std::pair<std::size_t, int>, std::uint32_t> turns_;  // by the node that reads, and what it reads
+  std::vector<std::vector<Tensor>> results_;                    // by node
+  std::vector<Copies> copies_;                                  // by gather
+  std::unordered_set<std::uint32_t> taken_;                     // numbers of recomputations
+  std::uint32_t last_taken_ = 0;
+};
+
+}  // namespace
+
+Graph place_gathers(const Graph& graph, const PassContext& context) {
+  return Placer(in_bodies(graph, place_gathers, context)).run();
+}
+
+}  // namespace weft
