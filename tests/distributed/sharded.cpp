@@ -115,8 +115,9 @@ void sharding() {
     expect(part->rank() == 1 && part->size(0) == Dim(length), path, __LINE__);
   });
   const auto same = [&](const Odd& found, int line) {
-    tree::for_each(model, found,
-                   [&](const char* path, const Param& a, const Param& b) { expect(equal(a.tensor(), b.tensor()), path, line); });
+    tree::for_each(model, found, [&](const char* path, const Param& a, const Param& b) {
+      expect(equal(a.tensor(), b.tensor()), path, line);
+    });
   };
   same(distributed::gathered(parts), __LINE__);
   same(compile([](const Odd& m) { return distributed::gathered(m); })(parts), __LINE__);
@@ -262,8 +263,9 @@ void sharded_files() {
   distributed::take_parts(again_optimizer, loaded_optimizer);
   for (int i = 0; i < 2; ++i)
     EXPECT(equal(step(model, optimizer, own.x, own.y, 0).loss, step(again, again_optimizer, own.x, own.y, 0).loss));
-  tree::for_each(model, again,
-                 [&](const char* path, const Param& a, const Param& b) { expect(equal(a.tensor(), b.tensor()), path, __LINE__); });
+  tree::for_each(model, again, [&](const char* path, const Param& a, const Param& b) {
+    expect(equal(a.tensor(), b.tensor()), path, __LINE__);
+  });
 }
 
 namespace {

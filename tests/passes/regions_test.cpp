@@ -84,6 +84,12 @@ TEST_CASE("every pass of the pipeline reaches bodies that are not inlined") {
          };
          return std::vector{grad(f, a)};
        })},
+      {"place_gathers", body([](Tensor a, Tensor b) {
+         const Tensor all = record(Op::all_gather, {a}, Collective{{intern_text("data")}, 2}, {}, {});
+         all.node()->recomputation = 1;
+         const Tensor first = exp(b);
+         return std::vector{first + sum(all)};
+       })},
       {"prune_loops", body([](Tensor a, Tensor b) {
          const auto f = [](const Tensor& s, const Tensor& x) { return std::pair{s + x, x * 2}; };
          return std::vector{scan(f, b[0], a).first};
