@@ -50,8 +50,7 @@ class HostNest : Nester {
     std::vector<LoopAxis> axes = walked(analysis().outer);
     const Dim size = extent(vector());
     const std::int64_t piece = block_of(kernel_);
-    if (analysis().form != Form::rows && !dims::proves_less(size, Dim(piece + 1)))
-      axes.push_back({vector(), piece});
+    if (analysis().form != Form::rows && !dims::proves_less(size, Dim(piece + 1))) axes.push_back({vector(), piece});
     return axes;
   }
 
