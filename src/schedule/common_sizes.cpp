@@ -24,10 +24,13 @@ constexpr std::int64_t longest_window = 64, largest_stride = 4;
 // the number of lanes in a row, and besides two divisions, come from slots.
 constexpr std::int64_t light_work = 1 << 17, long_row = 1 << 11, long_unit = 1 << 14;
 
-std::int64_t at_smallest(Dim dim, const Kernel& kernel) { return dims::at_hints(loop::over_symbols(dim, kernel), {}); }
-std::int64_t work_of(const Kernel& kernel) {
-  const loop::Cost cost = loop::cost(kernel);
-  return at_smallest(cost.bytes + cost.operations, kernel);
+// Of symbolic sizes the smallest. Nothing where it is divided by one, which may be 0 then.
+std::optional<std::int64_t> at_smallest(Dim dim, const Kernel& kernel) {
+  const Dim size = loop::over_symbols(dim, kernel);
+  const bool divides = dims::any_atom(size, [](const DimNode& node) {
+    return (node.kind == DimKind::floor_divide || node.kind == DimKind::modulo) && !node.right.is_constant();
+  });
+  return divides ? std::nullopt : std::optional(dims::at_hints(size, {}));
 }
 
 // Its loops hold sizes in more places than bounds and indices.
@@ -44,11 +47,14 @@ struct Allowed {
   Allowed operator&(Allowed other) const { return {bounds && other.bounds, short_rows && other.short_rows}; }
 };
 Allowed allowed_by_work(const Kernel& kernel) {
-  const std::int64_t work = work_of(kernel);
+  const loop::Cost cost = loop::cost(kernel);
+  const auto all = at_smallest(cost.bytes + cost.operations, kernel),
+             count = at_smallest(loop::unit_count(kernel), kernel);
+  if (!all || !count) return {};
+  const std::int64_t work = *all, units = std::max<std::int64_t>(*count, 1);
   if (work <= light_work) return {true, true};
   const auto outer = std::ranges::count_if(kernel.axes, [](const loop::Axis& axis) { return !axis.inner; });
   const bool vector_is_outer = !kernel.axes[static_cast<std::size_t>(kernel.vector_axis)].inner;
-  const std::int64_t units = std::max<std::int64_t>(at_smallest(loop::unit_count(kernel), kernel), 1);
   return {work / units >= (outer - vector_is_outer < 2 ? long_row : long_unit), false};
 }
 

@@ -108,7 +108,9 @@ TEST_CASE("cuda: attention of few queries is that of the host, and its keys are 
       const Operands at{there(it.q, 1, it.dtype), there(it.k, 2, it.dtype), there(it.v, 3, it.dtype)};
       const auto run = [](const How& how, const Operands& p) { return attend(how, p, {}); };
       auto compiled = compile(run, options_of_tests);
-      CHECK(is_split(explain(compiled, it.how, at).schedule));
+      // Of a batch of them cuDNN's blocks fill the device.
+      const bool fills = library && std::string(it.name) == "a batch of them";
+      CHECK(is_split(explain(compiled, it.how, at).schedule) == !fills);
       const Tensor expected = run(it.how, here(at));
       for (int i = 0; i < 4; ++i) close(compiled(it.how, at), expected, it.dtype);  // replayed
     }
