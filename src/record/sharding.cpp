@@ -145,7 +145,9 @@ ParameterSharder::~ParameterSharder() { delete state_; }
 void ParameterSharder::add(const char* path, Param& parameter) {
   if (parameter.shard || parameter.tensor().node()->type.shape.element_count().same(Dim(0))) return;
   state_->parameters.push_back(&parameter);
-  state_->texts.push_back(concat_text(path, " ", to_string(type_of(parameter.tensor()))));
+  Type type = type_of(parameter.tensor());
+  type.device.index = 0;  // each process has a device of its own
+  state_->texts.push_back(concat_text(path, " ", to_string(type)));
 }
 
 void ParameterSharder::run() {
