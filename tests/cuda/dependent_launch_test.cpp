@@ -32,6 +32,12 @@ Tensor chain(const Tensor& start, const Tensor& weight) {
   return x;
 }
 
+int count_different(const std::vector<Tensor>& found, const std::vector<Tensor>& expected) {
+  int different = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) different += !all(found[i] == expected[i]).item<bool>();
+  return different;
+}
+
 }  // namespace
 
 TEST_SUITE_BEGIN("cuda" * test::needs(a_device));
@@ -52,10 +58,7 @@ TEST_CASE("cuda: kernels launched while the one in front of them ends give the b
   const std::vector<Tensor> expected = run(false, false);
   for (const bool graphs : {false, true}) {
     CAPTURE(graphs);
-    const std::vector<Tensor> found = run(true, graphs);
-    int different = 0;
-    for (std::size_t i = 0; i < found.size(); ++i) different += !all(found[i] == expected[i]).item<bool>();
-    CHECK(different == 0);
+    CHECK(count_different(run(true, graphs), expected) == 0);
   }
 }
 
@@ -100,10 +103,7 @@ TEST_CASE("cuda: products that read weights early read those that the call befor
   REQUIRE(!all(expected[0] == expected[199]).item<bool>());
   for (const bool graphs : {false, true}) {
     CAPTURE(graphs);
-    const std::vector<Tensor> found = run(true, graphs);
-    int different = 0;
-    for (std::size_t i = 0; i < found.size(); ++i) different += !all(found[i] == expected[i]).item<bool>();
-    CHECK(different == 0);
+    CHECK(count_different(run(true, graphs), expected) == 0);
   }
 }
 
