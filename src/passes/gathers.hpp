@@ -4,7 +4,7 @@
 // collectives:
 // - a gather, and what is a view of it or is computed from it element by element (a cast), comes before the first node
 //   that reads it; and once more before one that reads it after two others were read, as the derivative of a layer
-//   does. Each is a recomputation of its own: its steps wait for what its readers read besides (schedule/group.cpp).
+//   does. Each has another Node::recomputation: its steps wait for what its readers read besides (schedule/group.cpp).
 // - a reduce_scatter, of the gradients of such parameters, comes as soon as what it adds up is there.
 // Invariant: the order depends on operations alone and not on sizes, so it is the same in all processes.
 #pragma once

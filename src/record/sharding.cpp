@@ -97,7 +97,7 @@ void gather_together(std::span<const ShardedPlace> places, Loc loc) {
   }
 }
 
-// Memory of its own, so that that of the whole is free.
+// A copy, so that the memory of the whole tensor is freed: a concatenation of one slice would be a view of it.
 Tensor own_part(const Tensor& whole, const Shard& shard, Loc loc) {
   const std::int64_t elements = shard.elements(), length = shard.length();
   const std::int64_t begin = std::min(runtime::own_member().rank * length, elements);
@@ -146,7 +146,7 @@ void ParameterSharder::add(const char* path, Param& parameter) {
   if (parameter.shard || parameter.tensor().node()->type.shape.element_count().same(Dim(0))) return;
   state_->parameters.push_back(&parameter);
   Type type = type_of(parameter.tensor());
-  type.device.index = 0;  // each process has a device of its own
+  type.device.index = 0;  // which device it is differs between processes
   state_->texts.push_back(concat_text(path, " ", to_string(type)));
 }
 

@@ -24,7 +24,7 @@ constexpr std::int64_t longest_window = 64, largest_stride = 4;
 // the number of lanes in a row, and besides two divisions, come from slots.
 constexpr std::int64_t light_work = 1 << 17, long_row = 1 << 11, long_unit = 1 << 14;
 
-// Of symbolic sizes the smallest. Nothing where it is divided by one, which may be 0 then.
+// At the smallest values of symbolic sizes. Nothing where one of them is a divisor, which may be 0 there.
 std::optional<std::int64_t> at_smallest(Dim dim, const Kernel& kernel) {
   const Dim size = loop::over_symbols(dim, kernel);
   const bool divides = dims::any_atom(size, [](const DimNode& node) {

@@ -67,6 +67,14 @@ TEST_CASE("kernels of several sizes have a slot for each number in which they di
   CHECK(made[0]->parameters.size() == 5);
 }
 
+TEST_CASE("a kernel whose work is divided by a size that may be 0 is looked at as others are") {
+  Kernel kernel = loop::parse_kernel(
+      "divided(f32 p0[64], out f32 p1[64]) where s0 >= 1 is s0\n  outer i0<((64) / (s0)) outer i1<8 vector\n"
+      "  outer0 v0 f32 = p0[8*i0 + i1]\n  outer0 p1[8*i0 + i1] = v0\n");
+  kernel.parameters[0] = dims::symbol(0, 0);
+  CHECK(!shared({kernel})[0]);
+}
+
 TEST_CASE("what shapes a loop stays a number: short and whole vectors have a function of their own") {
   const auto made = shared({framed(10, 20, 1, 7), framed(12, 21, 1, 9), framed(30, 50, 2, 7), framed(10, 9, 1, 7),
                             framed(10, 10, 1, 7), framed(11, 11, 1, 7), framed(10, 32, 1, 7), framed(10, 48, 1, 7)});
