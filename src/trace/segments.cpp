@@ -174,12 +174,14 @@ std::shared_ptr<KernelJob> add_steps(CallContext call, const Specialization& to,
     made.keeps_graph = decides && !to.resumable;
     if (!empty) give_to_registered(made, call, to);
     if (backend != Backend::compiled || empty) continue;
-    if (decides && to.pieces++ >= static_cast<std::size_t>(std::max(function.options.decision_limit, 0))) {
+    const auto limit = static_cast<std::size_t>(std::max(function.options.decision_limit, 0));
+    if (decides && to.pieces++ >= limit) {
       made.backend = Backend::eager;
-      made.no_job = concat_text("it is beyond decision_limit, ", function.options.decision_limit);
-      logging::warn_once(concat_text(
-          title(function), ": its decisions have cut it into more than ", function.options.decision_limit,
-          " different pieces, its decision_limit. Further ones run eagerly", integer_advice(scratch, segments, begin)));
+      made.no_job = concat_text("it is beyond decision_limit, ", limit);
+      if (to.pieces == limit + 1)  // the first, for one sentence a specialization
+        logging::warn_once(concat_text(title(function), ": its decisions have cut it into more than ", limit,
+                                       " different pieces, its decision_limit. Further ones run eagerly",
+                                       integer_advice(scratch, segments, begin)));
       continue;
     }
     made.job = job;

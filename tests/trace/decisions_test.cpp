@@ -502,6 +502,20 @@ TEST_CASE("a value that is used as a number: beyond decision_limit each of them 
             at_line(line, __FILE__).substr(1) + " is compiled for each of its values") != std::string::npos);
 }
 
+TEST_CASE("a function that is beyond its decision_limit at many places says so once") {
+  auto f = compile(
+      [](const Tensor& x, const Tensor& n) {
+        Tensor y = x * n.item<int>();
+        y = y + (n + 1).item<int>();
+        return y * (n + 2).item<int>();
+      },
+      {.check = Check::every_call, .decision_limit = 3});
+  const weft::test::CaptureLog written;
+  for (std::int64_t n = 0; n < 8; ++n)
+    CHECK(f(full({}, 2.), full({}, n, {.dtype = DType::i64})).item() == (2. * n + n + 1) * (n + 2));
+  CHECK(written.lines.size() == 1);
+}
+
 namespace {
 struct CountedPlans final : runtime::Watch {
   int plans = 0;  // that compute something
