@@ -1,6 +1,6 @@
 // Convolutions and their gradients on a device by cuDNN, where it is found, and with a bias those of 16-bit floats. It
-// gives no f32 of 16-bit operands. Operands lie row by row: others are
-// put in order first.
+// gives no f32 of 16-bit operands. All values lie row by row, others are put in order first; or all lie with the
+// channels last.
 #include "base/options.hpp"
 #include "providers/convolution.hpp"
 #include "runtime/cuda/convolution.hpp"
@@ -44,6 +44,18 @@ class DnnProvider final : public Provider {
     if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return false;
     const std::optional<runtime::ConvolutionDims> dims = convolution_dims(node);
     return dims && dims->result_dtype() == dims->dtype() && LibraryConvolution::find(device, expected(*dims));
+  }
+  // Its kernels for tensor cores read channels in packs, or the few of a picture. Not of groups, nor gradients: those
+  // are slower so.
+  bool gains_with_channels_last(const Node& node, Device device) const override {
+    constexpr std::int64_t pack = 8, few = 4;
+    std::optional<runtime::ConvolutionDims> dims = convolution_dims(node);
+    if (!dims || node.type.shape.rank() != 4 || computed_in(node.type.dtype) == node.type.dtype) return false;
+    runtime::ConvolutionSizes sizes = expected(*dims);
+    if (sizes.result != runtime::Convolved::output || sizes.groups != 1) return false;
+    if ((sizes.inputs % pack != 0 && sizes.inputs > few) || sizes.outputs % pack != 0) return false;
+    place_channels_last(sizes);
+    return LibraryConvolution::find(device, sizes) != nullptr;
   }
   bool reads(const Shape& shape, std::span<const Dim> strides) const override {
     Dim step = 1;

@@ -18,6 +18,8 @@ class Provider {
   virtual bool reads_chosen() const { return false; }
   // Whether its first result may lie in another order of axes, of which the last stays last.
   virtual bool writes_in_any_order() const { return false; }
+  // Providers::gains_with_channels_last.
+  virtual bool gains_with_channels_last(const Node& /*node*/, Device /*device*/) const { return false; }
   // It is several times as fast where sizes along which memory is read or written are multiples of this.
   virtual std::int64_t size_multiple(const Node& /*node*/) const { return 1; }
   // Nothing where what it needs is not there.

@@ -30,6 +30,11 @@ class Registry final : public Providers {
     return std::any_of(std::begin(rows), std::end(rows),
                        [&](const auto row) { return row().writes_in_any_order() && row().takes(node, device); });
   }
+  bool gains_with_channels_last(const Node& node, Device device) const override {
+    return std::any_of(std::begin(rows), std::end(rows), [&](const auto row) {
+      return row().takes(node, device) && row().gains_with_channels_last(node, device);
+    });
+  }
   std::int64_t size_multiple(const Node& node, Device device) const override {
     std::int64_t multiple = 1;
     for (const auto row : rows)

@@ -108,6 +108,46 @@ bool ConvolutionDims::is_sound() const {
   return known.is_sound();
 }
 
+std::array<std::int64_t, 5> ConvolutionSizes::shape_of(Convolved value) const {
+  std::array<Int, 5> shape = {batch, inputs, 1, 1, 1};
+  if (value == Convolved::weight) shape[0] = outputs, shape[1] = inputs / groups;
+  if (value == Convolved::output) shape[1] = outputs;
+  const auto& behind = value == Convolved::input ? size : value == Convolved::weight ? kernel : positions;
+  std::copy_n(behind.begin(), axes, shape.begin() + 2);
+  return shape;
+}
+
+namespace {
+
+constexpr Convolved all_values[] = {Convolved::output, Convolved::input, Convolved::weight};
+
+std::array<std::int64_t, 5> ordered_strides(const ConvolutionSizes& sizes, Convolved value, bool channels_last) {
+  const std::array<std::int64_t, 5> shape = sizes.shape_of(value);
+  std::array<std::int64_t, 5> strides = {};
+  std::int64_t step = 1;
+  if (channels_last) strides[1] = step, step *= shape[1];
+  for (std::size_t axis = static_cast<std::size_t>(sizes.axes) + 2; axis-- > 0;)
+    if (axis != 1 || !channels_last) strides[axis] = step, step *= shape[axis];
+  return strides;
+}
+
+bool lies(const ConvolutionSizes& sizes, bool channels_last) {
+  for (const Convolved value : all_values) {
+    const auto shape = sizes.shape_of(value), wanted = ordered_strides(sizes, value, channels_last);
+    for (std::size_t axis = 0; axis < static_cast<std::size_t>(sizes.axes) + 2; ++axis)
+      if (shape[axis] != 1 && sizes.strides_of(value)[axis] != wanted[axis]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void place_channels_last(ConvolutionSizes& sizes) {
+  for (const Convolved value : all_values) sizes.strides_of(value) = ordered_strides(sizes, value, true);
+}
+bool lies_with_channels_last(const ConvolutionSizes& sizes) { return lies(sizes, true); }
+bool lies_row_by_row(const ConvolutionSizes& sizes) { return lies(sizes, false); }
+
 bool ConvolutionSizes::is_empty() const {
   bool empty = batch == 0 || inputs == 0 || outputs == 0;
   for (int axis = 0; axis < axes; ++axis) empty |= size[static_cast<std::size_t>(axis)] == 0;

@@ -47,6 +47,11 @@ struct ConvolutionSizes {
   std::array<Int, 5>& strides_of(Convolved value) {
     return value == Convolved::input ? input_strides : value == Convolved::weight ? weight_strides : output_strides;
   }
+  const std::array<Int, 5>& strides_of(Convolved value) const {
+    return const_cast<ConvolutionSizes&>(*this).strides_of(value);
+  }
+  // Of each axis of a value; 1 beyond its last.
+  std::array<Int, 5> shape_of(Convolved value) const;
   bool operator<(const ConvolutionSizes& other) const;  // in some order
 };
 
@@ -87,6 +92,12 @@ class ConvolutionDims {
   ConvolutionSizes fixed_;
   std::vector<Dim> dims_;  // the batch; of each axis its size and its positions; strides of output, input and weight
 };
+
+// Of images: all three values lie with the channels last.
+void place_channels_last(ConvolutionSizes& sizes);
+// Whether all three lie so, or else all lie row by row. Axes of one element say nothing.
+bool lies_with_channels_last(const ConvolutionSizes& sizes);
+bool lies_row_by_row(const ConvolutionSizes& sizes);
 
 // Throws Error: a library that took such sizes when the function was compiled does not take those of this call.
 [[noreturn]] void refuse_sizes(const char* library, const ConvolutionSizes& sizes);

@@ -58,7 +58,8 @@ void ScheduleBuffers::note_layout(const Node& node) {
   if (!grouping_.nodes[graph_.number(node)].realized || layout.is_contiguous()) return;
   grouping_.note(node, layout.window_of >= 0
                            ? "is written where %" + std::to_string(layout.window_of) + " concat has it: no copy"
-                           : "is written in the order that its product reads: no copy");
+                       : layout.channels_last ? "lies with its channels last, as convolutions read it"
+                                              : "is written in the order that its product reads: no copy");
 }
 
 int ScheduleBuffers::of(const Node& node) const {

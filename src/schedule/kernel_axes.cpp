@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 #include "base/fail.hpp"
 #include "loop/device_team.hpp"
@@ -16,11 +17,43 @@ static Dim axis_dim(const Kernel& kernel, std::size_t a) {
   return dims::axis(static_cast<int>(a), kernel.axes[a].extent);
 }
 
+namespace {
+
+// How far apart in memory what a kernel stores lies along each axis, by its stores: the first one that does not walk
+// the axes as they are numbered. Nothing where all do, or where a step is a symbol.
+std::vector<std::int64_t> steps_of_stores(const Kernel& kernel) {
+  for (const Instruction& it : kernel.body) {
+    if (it.kind != Kind::store) continue;
+    std::vector<std::int64_t> steps;
+    std::int64_t before = INT64_MAX;
+    bool turned = false;
+    for (std::size_t a = 0; a < kernel.axes.size(); ++a) {
+      if (kernel.axes[a].inner || kernel.axes[a].extent.same(Dim(1))) {
+        steps.push_back(0);
+        continue;
+      }
+      const dims::Linear along = dims::linear_in(it.index, axis_dim(kernel, a));
+      if (!along.linear || !along.coefficient.is_constant()) return {};
+      steps.push_back(along.coefficient.constant());
+      turned |= steps.back() > before;
+      before = steps.back();
+    }
+    if (turned) return steps;
+  }
+  return {};
+}
+
+}  // namespace
+
 void order_axes(Kernel& kernel) {
   std::vector<loop::Axis> axes;
   std::vector<Dim> replacement(kernel.axes.size(), Dim(0));
+  std::vector<std::size_t> order(kernel.axes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (const std::vector<std::int64_t> steps = steps_of_stores(kernel); !steps.empty())
+    std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t a) { return steps[a]; });
   for (bool inner : {false, true})
-    for (std::size_t a = 0; a < kernel.axes.size(); ++a) {
+    for (const std::size_t a : order) {
       if (kernel.axes[a].inner != inner || kernel.axes[a].extent.same(Dim(1))) continue;
       replacement[a] = dims::axis(static_cast<int>(axes.size()), kernel.axes[a].extent);
       axes.push_back(kernel.axes[a]);

@@ -6,7 +6,7 @@
 
 namespace weft {
 
-// Outer axes first (stable), then inner ones; axes of size 1 go.
+// Outer axes first, in the order in which results lie in memory, then inner ones; axes of size 1 go.
 void order_axes(loop::Kernel& kernel);
 // Axes that all accesses walk as one become one.
 void merge_axes(loop::Kernel& kernel);

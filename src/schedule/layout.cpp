@@ -3,24 +3,11 @@
 #include <algorithm>
 #include <map>
 
+#include "schedule/channels_last.hpp"
 #include "schedule/group.hpp"
 
 namespace weft {
 namespace {
-
-bool is_computed_by_kernel(const Node& node) {
-  if (is_further_result(node)) return false;
-  switch (info(node.op).kind) {
-    case OpKind::pointwise:
-    case OpKind::cast:
-    case OpKind::reduce:
-    case OpKind::cumulative:
-    case OpKind::random: return true;
-    case OpKind::assemble: return node.op == Op::pad;
-    case OpKind::index: return node.op == Op::gather;
-    default: return false;
-  }
-}
 
 class LayoutChooser {
  public:
@@ -56,6 +43,12 @@ class LayoutChooser {
       if (node.op == Op::matmul)
         for (const Tensor& operand : node.inputs()) order_for_product(operand);
     }
+    const std::vector<bool> last = channels_last_values(graph_, providers_, device_);
+    for (std::size_t i = 0; i < last.size(); ++i)
+      if (last[i] && layouts_[i].is_contiguous()) {
+        layouts_[i].strides = channels_last_strides(graph_.nodes[i].node()->type.shape);
+        layouts_[i].channels_last = true;
+      }
     return std::move(layouts_);
   }
 
@@ -63,12 +56,6 @@ class LayoutChooser {
   bool is_read_once(const Tensor& value) const { return uses_[graph_.number(value)] == 1; }
   BufferLayout& at(const Node& node) { return layouts_[graph_.number(node)]; }
 
-  static bool is_library_step(const Node& node) {
-    const OpKind kind = info(node.op).kind;
-    return kind == OpKind::contraction || kind == OpKind::convolution || kind == OpKind::order ||
-           kind == OpKind::factorization || kind == OpKind::collective ||
-           (kind == OpKind::index && node.op != Op::gather) || kind == OpKind::region;
-  }
   static Tensor below_views(Tensor value) {
     while (is_view(value.node()->op)) value = value.node()->input(0);
     return value;

@@ -123,6 +123,9 @@ class Providers {
   virtual bool reads_chosen(const Node& /*node*/, Device /*device*/) const { return false; }
   // Whether it writes its first result in any order of axes of which the last stays last.
   virtual bool writes_in_any_order(const Node& node, Device device) const = 0;
+  // Whether a convolution is done several times as fast where its images, weights and result lie with the channels last
+  // (schedule/channels_last). It is then done so, or all of them lie in order.
+  virtual bool gains_with_channels_last(const Node& /*node*/, Device /*device*/) const { return false; }
   // A large product is done several times as fast where its sizes are multiples of this (the pass align_products).
   virtual std::int64_t size_multiple(const Node& /*node*/, Device /*device*/) const { return 1; }
   // The cheapest offer, by estimates, or by time where the candidate's choices say so. Throws InternalError where

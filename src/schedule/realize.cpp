@@ -295,6 +295,9 @@ bool reads_in_place(const Grouping& grouping, const Providers& providers, Device
                     const Tensor& operand, const Tensor& base) {
   IndexVector index;
   const Shape& shape = type_of(operand).shape;
+  if (grouping.layouts[grouping.number(*base.node())].channels_last && operand.node() == base.node() &&
+      providers.gains_with_channels_last(node, device))
+    return true;
   for (int i = 0; i < shape.rank(); ++i) index.push_back(dims::axis(i, shape[i]));
   IndexVector mapped = index;
   for (const Node* view = operand.node(); view != base.node(); view = view->input(0).node())

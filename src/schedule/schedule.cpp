@@ -17,6 +17,7 @@
 #include "schedule/buffers.hpp"
 #include "schedule/kernel_axes.hpp"
 #include "schedule/lowered.hpp"
+#include "schedule/channels_last.hpp"
 #include "schedule/order.hpp"
 #include "schedule/places.hpp"
 #include "schedule/recomputations.hpp"
@@ -409,6 +410,7 @@ Schedule chosen_at_borders(Schedule over, Schedule up_to, const Score& score) {
 
 Schedule make_schedule(const Graph& graph, Device device, const Providers& providers, ScheduleChoices choices) {
   Graph fresh = with_fresh_outputs(with_further_results(graph, device));
+  if (choices.fuses) fresh = with_channels_last(fresh, providers, device);
   const auto made = [&](bool borders) { return Scheduler(fresh, device, providers, choices, borders).run(); };
   Schedule over = made(false);
   if (!choices.fuses || !choices.regions || !uses_differ(over)) return over;

@@ -98,4 +98,37 @@ TEST_CASE("conv2d on a device, eagerly and compiled, has the numbers of the host
     CHECK(amax(abs(to(found, Device::cpu()) - expected)).item() <= 1e-5 * amax(abs(expected)).item());
 }
 
+TEST_CASE("a network of 16-bit convolutions, whose images lie with their channels last, has the numbers of the host") {
+  Generator rng(12);
+  const auto weights_of = [&](std::int64_t out, std::int64_t in, std::int64_t size) {
+    return normal({out, in, size, size}, 0, 1 / std::sqrt(double(in * size * size)), rng);
+  };
+  const Tensor first = weights_of(16, 3, 3), a = weights_of(24, 16, 3), b = weights_of(16, 24, 1),
+               c = weights_of(32, 16, 5), bias = normal({24}, 0, 1, rng);
+  for (const DType dtype : {DType::bf16, DType::f16})
+    for (const std::int64_t side : {17, 32}) {
+      CAPTURE(info(dtype).name);
+      CAPTURE(side);
+      const Tensor x = normal({3, 3, side, side}, 0, 1, rng);
+      static constexpr auto f = [](const Tensor& image, const std::vector<Tensor>& w) {
+        const Tensor y = max_pool2d(relu(conv2d(image, w[0], {.padding = 1})), 3, {.stride = 2, .padding = 1});
+        const Tensor z = relu(conv2d(y, w[1], w[4], {.padding = 1}));
+        const Tensor sum = relu(conv2d(z, w[2]) + y);
+        return std::pair(conv2d(sum, w[3], {.stride = 2, .padding = 2}), mean(sum, {2, 3}));
+      };
+      const std::vector<Tensor> weights{first, a, b, c, bias};
+      const auto expected = f(x, weights);
+      auto compiled = compile(f, {.on_compile_error = OnFailure::raise});
+      std::vector<Tensor> there;
+      for (const Tensor& w : weights) there.push_back(to(cast(w, dtype), Device::cuda()).eval());
+      const auto found = compiled(to(cast(x, dtype), Device::cuda()).eval(), there);
+      for (const auto& [ours, theirs] :
+           {std::pair(found.first, expected.first), std::pair(found.second, expected.second)}) {
+        const Tensor numbers = cast(to(ours, Device::cpu()), DType::f32);
+        CHECK(amax(abs(numbers - theirs)).item() <= 0.03 * amax(abs(theirs)).item());
+        CHECK(mean(abs(numbers - theirs)).item() <= 0.01 * mean(abs(theirs)).item());
+      }
+    }
+}
+
 TEST_SUITE_END();

@@ -17,7 +17,7 @@ namespace weft::runtime::cuda {
 namespace {
 
 // Numbers of cudnn_graph.h and cudnn_ops.h.
-constexpr int type_f32 = 0, type_f16 = 2, type_bf16 = 9, row_major = 0, cross_correlation = 1;
+constexpr int type_f32 = 0, type_f16 = 2, type_bf16 = 9, row_major = 0, channels_last = 1, cross_correlation = 1;
 constexpr int identity = 5, forward_precomputed = 1;  // an activation; the algorithm that may be followed by it
 constexpr int math_tensor_cores = 1, math_f32 = 3, deterministic = 1, most_algorithms = 8;
 int type_of(DType dtype) { return dtype == DType::f16 ? type_f16 : dtype == DType::bf16 ? type_bf16 : type_f32; }
@@ -54,7 +54,7 @@ struct Steps {
 
 bool fits(const ConvolutionSizes& s) {
   constexpr std::int64_t most = INT32_MAX;
-  if (s.is_empty() || s.batch < 0) return false;
+  if (s.is_empty() || s.batch < 0 || !(lies_row_by_row(s) || (s.axes == 2 && lies_with_channels_last(s)))) return false;
   std::int64_t input = s.batch * s.inputs, output = s.batch * s.outputs, weight = s.outputs * (s.inputs / s.groups);
   for (std::size_t axis = 0; axis < static_cast<std::size_t>(s.axes); ++axis) {
     if (s.low[axis] != s.high[axis] || s.low[axis] > most || s.strides[axis] > most || s.dilation[axis] > most)
@@ -88,25 +88,28 @@ struct LibraryConvolution::Call {
     if (convolution) dnn().cudnnDestroyConvolutionDescriptor(convolution);
   }
 
-  static void describe(DnnTensor*& tensor, int type, const Axes& axes) {
+  static void describe(DnnTensor*& tensor, int type, const Axes& axes, bool last) {
     int strides[5], step = 1;
-    for (int i = axes.count - 1; i >= 0; --i) strides[i] = step, step *= axes.sizes[i];
+    if (last) strides[1] = step, step *= axes.sizes[1];
+    for (int i = axes.count - 1; i >= 0; --i)
+      if (i != 1 || !last) strides[i] = step, step *= axes.sizes[i];
     check_dnn(dnn().cudnnCreateTensorDescriptor(&tensor), "cudnnCreateTensorDescriptor");
     check_dnn(dnn().cudnnSetTensorNdDescriptor(tensor, type, axes.count, axes.sizes, strides),
               "cudnnSetTensorNdDescriptor");
   }
   void describe(const ConvolutionSizes& s) {
     const int type = type_of(s.dtype);
-    describe(x, type, Axes(s.batch, s.inputs, s.size, s.axes));
-    describe(y, type, Axes(s.batch, s.outputs, s.positions, s.axes));
+    const bool last = !lies_row_by_row(s);
+    describe(x, type, Axes(s.batch, s.inputs, s.size, s.axes), last);
+    describe(y, type, Axes(s.batch, s.outputs, s.positions, s.axes), last);
     if (s.has_bias) {
-      describe(bias, type, Axes(1, s.outputs, {1, 1, 1}, s.axes));
+      describe(bias, type, Axes(1, s.outputs, {1, 1, 1}, s.axes), last);
       check_dnn(dnn().cudnnCreateActivationDescriptor(&activation), "cudnnCreateActivationDescriptor");
       check_dnn(dnn().cudnnSetActivationDescriptor(activation, identity, 0, 0), "cudnnSetActivationDescriptor");
     }
     const Axes kernel(s.outputs, s.inputs / s.groups, s.kernel, s.axes);
     check_dnn(dnn().cudnnCreateFilterDescriptor(&w), "cudnnCreateFilterDescriptor");
-    check_dnn(dnn().cudnnSetFilterNdDescriptor(w, type, row_major, kernel.count, kernel.sizes),
+    check_dnn(dnn().cudnnSetFilterNdDescriptor(w, type, last ? channels_last : row_major, kernel.count, kernel.sizes),
               "cudnnSetFilterNdDescriptor");
     const Steps padding(s.low, s.axes, 0), strides(s.strides, s.axes, 1), dilation(s.dilation, s.axes, 1);
     check_dnn(dnn().cudnnCreateConvolutionDescriptor(&convolution), "cudnnCreateConvolutionDescriptor");
