@@ -266,20 +266,14 @@ void refuse_call(const runtime::PackageEntry& entry, const CallContext& call) {
   if (call.scratch.differentiated) refuse_derivative(call.function, call.loc);
   std::vector<runtime::GivenLeaf> given;
   for (const Leaf& leaf : call.scratch.arguments.leaves) given.push_back(given_leaf(leaf));
-  std::string nearest;
-  std::size_t furthest = 0;
+  runtime::NearestMismatch nearest;
   for (const runtime::PackageSpecialization& each : entry.specializations) {
     std::size_t leaf = 0;
     std::string why = mismatch(each, given, leaf);
     WEFT_CHECK(!why.empty(), "the guards of a package refuse a call that fits");
-    if (nearest.empty() || leaf > furthest) nearest = std::move(why), furthest = leaf;
+    nearest.add(std::move(why), leaf);
   }
-  const std::size_t count = entry.specializations.size();
-  fail(title(call.function), call.loc,
-       count > 1
-           ? concat_text("fits none of the ", count, " kinds of arguments that the package holds; of the nearest, ")
-           : std::string(),
-       nearest);
+  fail(title(call.function), call.loc, nearest.text());
 }
 
 }  // namespace
@@ -392,17 +386,14 @@ void Package::update_constants(const std::map<std::string, Tensor>& values, Loc 
   for (const auto& [name, value] : values) {
     const auto found = std::ranges::find(weights, name, &runtime::PackageWeight::name);
     if (found == weights.end()) fail("update_constants", loc, state_->name, " holds no weight \"", name, "\"");
-    const auto text = [](DType dtype, const std::vector<std::int64_t>& sizes) {
-      std::string all = concat_text(info(dtype).name, "[");
-      for (std::size_t i = 0; i < sizes.size(); ++i) all += (i ? "," : "") + std::to_string(sizes[i]);
-      return all + "]";
-    };
     std::vector<std::int64_t> sizes;
     if (value.defined())
       for (const Dim size : type_of(value).shape) sizes.push_back(size.constant());
     if (!value.defined() || type_of(value).dtype != found->dtype || sizes != found->sizes)
-      fail("update_constants", loc, name, " is ", value.defined() ? text(type_of(value).dtype, sizes) : "undefined",
-           ", ", state_->name, " holds ", text(found->dtype, found->sizes));
+      fail("update_constants", loc, name, " is ",
+           value.defined() ? runtime::tensor_text(type_of(value).dtype, {sizes.begin(), sizes.end()}) : "undefined",
+           ", ", state_->name, " holds ",
+           runtime::tensor_text(found->dtype, {found->sizes.begin(), found->sizes.end()}));
     const Tensor here = to(value, Device::cpu(), loc);
     here.eval(loc);
     given[static_cast<std::size_t>(found - weights.begin())] = here;

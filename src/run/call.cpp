@@ -242,20 +242,14 @@ class Call {
     std::vector<DType> dtypes;
     for (std::size_t i = 0; i < arguments_.size(); ++i)
       dtypes.push_back(check_tensor(arguments_[i], concat_text("[", function_.name, "] tensor ", i, " of the call")));
-    std::string nearest;
-    std::size_t furthest = 0;
+    runtime::NearestMismatch nearest;
     for (const Kind& kind : function_.kinds) {
       if (asked != WEFT_ANY_KIND && &kind != &function_.kinds[asked]) continue;
       std::size_t leaf = 0;
       std::string why = why_not(kind, dtypes, leaf);
-      if (nearest.empty() || leaf > furthest) nearest = std::move(why), furthest = leaf;
+      nearest.add(std::move(why), leaf);
     }
-    const std::size_t count = function_.kinds.size();
-    refuse(WEFT_MISMATCH,
-           count > 1 && asked == WEFT_ANY_KIND
-               ? concat_text("fits none of the ", count, " kinds of arguments that the package holds; of the nearest, ")
-               : std::string(),
-           nearest);
+    refuse(WEFT_MISMATCH, nearest.text());
   }
 
   const PassedTensor& passed(std::size_t leaf) const { return scratch_.tensors[kind_->tensor_of[leaf]]; }

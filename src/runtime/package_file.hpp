@@ -204,7 +204,20 @@ struct GivenLeaf {
 // Why the leaves of a call do not fit: the first that does not, what it is, and what the package holds. Empty where
 // they fit. `leaf`: which one it is.
 std::string mismatch(const PackageSpecialization& held, const std::vector<GivenLeaf>& given, std::size_t& leaf);
+// Why a call fits none of several specializations: what it differs in from the nearest, the one that more leaves fit.
+class NearestMismatch {
+ public:
+  // What mismatch() gives of the next one.
+  void add(std::string why, std::size_t leaf);
+  std::string text() const;
 
+ private:
+  std::string why_;
+  std::size_t leaf_ = 0, count_ = 0;
+};
+
+// "f32[2,s0]"
+std::string tensor_text(DType dtype, const std::vector<Dim>& sizes);
 // Of one that was read: its format, the version that wrote it, and what its kernels are for.
 std::string origin_text(const PackageFile& package);
 // The functions, what each is guarded by and what it gives, for people. One that is there for several instruction sets
