@@ -63,42 +63,31 @@ Shape shape_of(const std::vector<Dim>& sizes) { return {sizes.data(), static_cas
 Guards guards_of(const runtime::PackageSpecialization& from) {
   Guards guards;
   for (const auto& [lower, upper] : from.symbols) guards.symbols.push_back({{}, lower, upper});
-  const auto add = [&](std::uint64_t word, std::uint64_t mask = ~0ULL) {
-    guards.words.push_back(word);
-    guards.mask.push_back(mask);
-  };
   // Passes and autocast of this process make nothing of what is compiled already. The types are the function's, as its
   // own type says, though a shared object that calls it may have the signature at another address.
-  add(0, 0);
+  guards.add(0, 0);
   for (const runtime::PackageLeaf& leaf : from.arguments) {
     using Kind = runtime::PackageLeaf::Kind;
     switch (leaf.kind) {
-      case Kind::count: add(leaf.count); break;
+      case Kind::count: guards.add(leaf.count); break;
       case Kind::number:
       case Kind::list: {
-        if (leaf.kind == Kind::list) add(leaf.bytes.size());
+        if (leaf.kind == Kind::list) guards.add(leaf.bytes.size());
         for (std::size_t at = 0; at < leaf.bytes.size(); at += sizeof(std::uint64_t)) {
           std::uint64_t word = 0;
           std::memcpy(&word, leaf.bytes.data() + at, std::min(sizeof word, leaf.bytes.size() - at));
-          add(word);
+          guards.add(word);
         }
         break;
       }
       case Kind::tensor: {
         if (!leaf.defined) {
-          add(frozen_bit(leaf.frozen));
+          guards.add(frozen_bit(leaf.frozen));
           break;
         }
         Type type{leaf.dtype, leaf.weak, leaf.device, shape_of(leaf.sizes)};
-        add(meta_word(type, leaf.frozen));
-        for (const Dim size : leaf.sizes) {
-          if (!size.is_constant()) {
-            guards.symbols[static_cast<std::size_t>(size.node()->number)].positions.push_back(guards.words.size());
-            add(0, 0);
-          } else {
-            add(size.word());
-          }
-        }
+        guards.add(meta_word(type, leaf.frozen));
+        for (const Dim size : leaf.sizes) guards.add_size(size);
       }
     }
   }
