@@ -1,5 +1,8 @@
-// Conditions on sizes: what guards are made of (DimCondition).
+// Guards on sizes: ranges of symbols, and conditions (DimCondition). All that compares a call's sizes with them is
+// here.
 #pragma once
+#include <concepts>
+#include <cstddef>
 #include <string>
 
 #include "base/dim_expression.hpp"
@@ -13,10 +16,35 @@ template <class Condition>
 bool is_satisfied(const Condition& condition, std::int64_t left, std::int64_t right) {
   return (condition.kind == DimCondition::Kind::equal ? left == right : left < right) == condition.holds;
 }
-// The same where the symbols have these values.
+// The same where the symbols have these values. `value_of`: the value of a symbol, by its number.
+template <class Condition, std::invocable<std::size_t> ValueOf>
+bool is_satisfied(const Condition& condition, const ValueOf& value_of) {
+  const auto value = [&](Dim side) {
+    return dims::evaluate(side, [&](const DimNode* atom) { return value_of(static_cast<std::size_t>(atom->number)); });
+  };
+  return is_satisfied(condition, value(condition.left), value(condition.right));
+}
 template <class Condition>
 bool is_satisfied(const Condition& condition, std::span<const std::int64_t> symbols) {
   return is_satisfied(condition, dims::evaluate(condition.left, symbols), dims::evaluate(condition.right, symbols));
+}
+
+// The first guard that sizes do not satisfy: ranges of symbols come before conditions.
+struct BrokenSizeGuard {
+  enum class Kind : std::uint8_t { none, range, condition } kind = Kind::none;
+  std::size_t index = 0;  // of the symbol, or of the condition
+  explicit operator bool() const { return kind != Kind::none; }
+};
+// `symbols` have `lower` and `upper`.
+template <class Symbols, class Conditions, std::invocable<std::size_t> ValueOf>
+BrokenSizeGuard broken_size_guard(const Symbols& symbols, const Conditions& conditions, const ValueOf& value_of) {
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
+    const std::int64_t value = value_of(i);
+    if (value < symbols[i].lower || value > symbols[i].upper) return {BrokenSizeGuard::Kind::range, i};
+  }
+  for (std::size_t i = 0; i < conditions.size(); ++i)
+    if (!is_satisfied(conditions[i], value_of)) return {BrokenSizeGuard::Kind::condition, i};
+  return {};
 }
 
 // "s0 < 10", "s0 != s1"

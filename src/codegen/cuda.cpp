@@ -1,11 +1,11 @@
-// One function a kernel: the loops of its tree, printed.
+// One function a kernel: the statements of its tree, printed.
 #include "codegen/cuda.hpp"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/fail.hpp"
-#include "codegen/cuda_writer.hpp"
+#include "codegen/cuda_loops.hpp"
 #include "loop/device_team.hpp"
 #include "loop/product_nest.hpp"
 
@@ -22,9 +22,9 @@ using loop::Statement;
 
 namespace {
 
-class Generator : DeviceWriter {
+class Generator : DeviceLoops {
  public:
-  using DeviceWriter::DeviceWriter;
+  using DeviceLoops::DeviceLoops;
 
   CudaKernel run() {
     comments();
@@ -138,12 +138,6 @@ class Generator : DeviceWriter {
   }
 
   // ---- loops --------------------------------------------------------------------------------------------------------
-  static std::vector<int> plain(const Statement& loop) {
-    std::vector<int> axes;
-    for (const loop::LoopAxis& each : loop.axes) axes.push_back(each.axis);
-    return axes;
-  }
-
   void write_loop(const Statement& it) {
     const Inside outside = inside_;
     const int depth_outside = depth_;
@@ -165,199 +159,6 @@ class Generator : DeviceWriter {
     write(it.body);
     while (depth_ > depth_outside) close();
     inside_ = outside;
-  }
-
-  void open_serial(const Statement& it) {
-    const std::vector<int> axes = plain(it);
-    if (const std::int64_t piece = it.axes.back().piece; piece > 1) {
-      const std::string first = "first" + number(axes[0]);
-      return open("for (index " + first + " = 0; " + first + " < " + text_of(extent(axes[0])) + "; " + first +
-                  " += " + number(piece) + ") {");
-    }
-    const std::string i = axes.size() == 1 ? axis_name(axes[0]) : "carried";
-    open("for (index " + i + " = 0; " + i + " < " + text_of(product(axes)) + "; ++" + i + ") {");
-    if (axes.size() > 1) name_axes(axes, i);
-  }
-
-  void open_grid() {
-    inside_ = Inside::unit;
-    switch (analysis_.form) {
-      case Form::pointwise: return team_.tile > 0 ? open_grid_of_tiles() : open_grid_of_packs();
-      case Form::rows: return open_grid_of_rows();
-      case Form::columns: return team_.tile > 0 ? open_grid_of_tiles() : open_grid_of_columns();
-    }
-  }
-
-  void open_grid_of_packs() {
-    const Dim chunks = loop::divide_up(vector_extent(), team_.width), units = product(analysis_.outer) * chunks;
-    const std::string threads = number(team_.threads);
-    const bool flat = analysis_.outer.empty();
-    line("const index units = " + text_of(units) + ";");
-    if (!flat) line("const index chunks = " + text_of(chunks) + ";");
-    open("for (index unit = index(" + block() + ") * " + threads +
-         " + index(threadIdx.x); unit < units; unit += index(" + blocks() + ") * " + threads + ") {");
-    if (!flat) {
-      line("const index row = unit / chunks;");
-      name_axes(analysis_.outer, "row");
-    }
-    enter_pack(flat ? "unit" : "unit % chunks");
-    blocks_ = loop::divide_up(units, team_.threads);
-  }
-
-  // A tile is a point of the other axes and a piece of each of its two.
-  void open_grid_of_tiles() {
-    const int row = team_.across, column = kernel_.vector_axis;
-    const Dim down = loop::divide_up(extent(row), team_.tile), along = loop::divide_up(extent(column), team_.tile);
-    std::vector<int> others = analysis_.outer;
-    std::erase(others, row);
-    const std::string size = number(team_.tile);
-    for (const loop::Local& local : nest_.locals)
-      line(std::string("__shared__ ") + memory_type(at(local.instruction).dtype) + " kept" + number(local.instruction) +
-           "[" + number(local.over[0].piece) + "][" + number(local.over[1].piece + 1) + "];");
-    const Dim units = product(others) * down * along;
-    line("const index units = " + text_of(units) + ", down = " + text_of(down) + ", along = " + text_of(along) + ";");
-    open("for (index unit = " + block() + "; unit < units; unit += " + blocks() + ") {");
-    line("const index first" + number(column) + " = unit % along * " + size + ", first" + number(row) +
-         " = unit / along % down * " + size + ";");
-    name_axes(others, "(unit / along / down)");
-    blocks_ = units;
-  }
-
-  // The packs of a tile, which lie along the second of its axes here.
-  void open_team_of_tile(const Statement& it) {
-    inside_ = Inside::turn;
-    const int slow = it.axes[0].axis, fast = it.axes[1].axis, packs = team_.tile / team_.width;
-    const std::string width = number(team_.width), first = "first" + number(fast);
-    const auto bound = [&](int axis, const std::string& at) {
-      if (!(extent(axis) % Dim(team_.tile)).same(Dim(0)))
-        line("if (" + at + " >= " + text_of(extent(axis)) + ") continue;");
-    };
-    line("#pragma unroll");
-    open("for (int turn = 0; turn < " + number(team_.tile * packs / team_.threads) + "; ++turn) {");
-    line("const int point = threadIdx.x + turn * " + number(team_.threads) + ";");
-    line("const index " + axis_name(slow) + " = first" + number(slow) + " + point / " + number(packs) + ";");
-    line("const index pack = " + first + (team_.width == 1 ? "" : " / " + width) + " + point % " + number(packs) + ";");
-    bound(slow, axis_name(slow));
-    bound(fast, team_.width == 1 ? "pack" : "pack * " + width);
-    enter_pack("pack");
-  }
-
-  // The points of a product's panel. Those beyond an axis's end add nothing.
-  static int kept_in(const Statement& loop) {
-    return loop.body.back().kind == Statement::Kind::keep ? loop.body.back().instruction : -1;
-  }
-  void open_team_of_panel(const Statement& it) {
-    inside_ = Inside::turn;
-    const LoopAxis slow = it.axes[0], fast = it.axes[1];
-    line("#pragma unroll");
-    open("for (int turn = 0; turn < " + number(slow.piece * fast.piece / team_.threads) + "; ++turn) {");
-    line("const int point = threadIdx.x + turn * " + number(team_.threads) + ";");
-    const auto place = [&](const LoopAxis& each, const char* which) {
-      return axis_name(each.axis) + " = first" + number(each.axis) + " + point " + which + " " + number(fast.piece);
-    };
-    line("const index " + place(slow, "/") + ", " + place(fast, "%") + ";");
-    std::string beyond;
-    for (const LoopAxis& each : {slow, fast})
-      if (!(extent(each.axis) % Dim(each.piece)).same(Dim(0)))
-        beyond += (beyond.empty() ? "" : " || ") + axis_name(each.axis) + " >= " + text_of(extent(each.axis));
-    if (beyond.empty()) return;
-    open("if (" + beyond + ") {");
-    line(kept(kept_in(it)) + " = {};");
-    line("continue;");
-    close();
-  }
-  // The sums that are this thread's: every 16th row and column of the tile.
-  void open_team_of_sums(const Statement& it) {
-    inside_ = Inside::turn;
-    const int row = it.axes[0].axis, column = it.axes[1].axis;
-    line("#pragma unroll");
-    open("for (int turn = 0; turn < 16; ++turn) {");
-    line("const index " + axis_name(row) + " = first" + number(row) + " + threadIdx.x / 16 + turn / 4 * 16, " +
-         axis_name(column) + " = first" + number(column) + " + threadIdx.x % 16 + turn % 4 * 16;");
-    for (const int axis : {row, column})
-      if (!(extent(axis) % Dim(team_.tile)).same(Dim(0)))
-        line("if (" + axis_name(axis) + " >= " + text_of(extent(axis)) + ") continue;");
-  }
-
-  // Teams of a block. In a loop over rows: the first one, and how many rows on its next one is.
-  int teams() const { return team_.threads / team_.members; }
-  std::string first_row() const {
-    if (teams() == 1) return block();
-    return "index(" + block() + ") * " + number(teams()) + " + index(threadIdx.x) / " + number(team_.members);
-  }
-  std::string rows_on() const {
-    return "index(" + blocks() + ")" + (teams() > 1 ? " * " + number(teams()) : std::string());
-  }
-  void count_rows() {
-    line("const int member = threadIdx.x" + (teams() > 1 ? " % " + number(team_.members) : std::string()) + ";");
-    line("const index rows = " + text_of(product(analysis_.outer)) + ", positions = " + text_of(positions()) + ";");
-  }
-
-  void open_grid_of_rows() {
-    if (team_.ahead == 0) count_rows();
-    const bool named = team_.ahead > 0;
-    open("for (index row = " + (named ? "first_row" : first_row()) +
-         "; row < rows; row += " + (named ? "rows_on" : rows_on()) + ") {");
-    name_axes(analysis_.outer, "row");
-    for (const loop::Local& local : nest_.locals)
-      if (const int i = local.instruction; local.scope == Scope::registers)
-        line(value_type(at(i).dtype) + " kept" + number(i) + "[" + number(team_.turns) + "][" +
-             number(facts(i).vector ? team_.width : 1) + "];");
-    blocks_ = loop::divide_up(product(analysis_.outer), teams());
-  }
-
-  void open_grid_of_columns() {
-    const std::string width = number(team_.columns);
-    const Dim chunks = loop::divide_up(vector_extent(), team_.columns), units = product(analysis_.outer) * chunks;
-    line("const int member = threadIdx.x / " + width + ";");
-    line("const index units = " + text_of(units) + ", chunks = " + text_of(chunks) +
-         ", rows = " + text_of(kernel_.inner_count()) + ";");
-    open("for (index unit = " + block() + "; unit < units; unit += " + blocks() + ") {");
-    name_axes(analysis_.outer, "unit / chunks");
-    line("const index column = unit % chunks * " + width + " + index(threadIdx.x) % " + width + ";");
-    line("const bool active = column < " + text_of(vector_extent()) + ";");
-    line("const index " + vector_name() + " = active ? column : " + text_of(vector_extent() - Dim(1)) + ";");
-    blocks_ = units;
-  }
-
-  void open_team() {
-    inside_ = Inside::turn;
-    const std::string members = number(team_.members);
-    if (analysis_.form == Form::columns) {
-      open("for (index position = member; position < rows; position += " + members + ") {");
-      return name_axes(analysis_.inner, "position");
-    }
-    open_positions();
-  }
-  // The packs of a row that are this thread's.
-  void open_positions() {
-    const std::string members = number(team_.members);
-    const bool full = (positions() % Dim(team_.members)).same(Dim(0));
-    if (team_.turns > 0) {
-      line("#pragma unroll");
-      open("for (int turn = 0; turn < " + number(team_.turns) + "; ++turn) {");
-      line("const index " + std::string(scans_ && !full ? "turned" : "position") + " = member + turn * " + members +
-           ";");
-      if (!full && !scans_) line("if (position >= positions) continue;");
-    } else if (scans_) {
-      open("for (index first = 0; first < positions; first += " + members + ") {");
-      line("const index " + std::string(full ? "position" : "turned") + " = first + member;");
-    } else {
-      open("for (index position = member; position < positions; position += " + members + ") {");
-    }
-    // All threads take part in a scan: those beyond the row's end are at its last pack, and have none of its
-    // elements.
-    all_exist_ = !scans_ || full;
-    if (!all_exist_) line("const index position = lesser<index>(turned, positions - 1);");
-    enter_position();
-  }
-  void enter_position() {
-    enter_pack("position");
-    if (analysis_.inner.empty()) return;
-    line("const index chunks = " + text_of(loop::divide_up(vector_extent(), team_.width)) +
-         ", run = position / chunks;");
-    name_axes(analysis_.inner, "run");
-    enter_pack("position % chunks");
   }
 
   // ---- rows whose packs are asked for ahead
@@ -443,42 +244,10 @@ class Generator : DeviceWriter {
     return place(at(i).buffer, at(i).index - dims::axis(pack_axis_, pack_extent())) + " + begin";
   }
 
-  void enter_pack(std::string number) {
-    pack_ = std::move(number);
-    pack_is_open_ = false;
-    packs_.clear();
-  }
   // With a predicate, which then is one for all of the pack.
   std::string read_pack(int i) const {
     const int predicate = at(i).kind == Kind::load ? at(i).args[0] : -1;
     return (predicate < 0 ? ".read(" : ".read_where(" + v(predicate) + ".value, ") + pack_place(i) + ", n);";
-  }
-
-  std::string pack_begin() const {
-    return (pack_.find(' ') == std::string::npos ? pack_ : "(" + pack_ + ")") + " * " + number(team_.width);
-  }
-  // Where this pack begins, and how many of its elements exist.
-  void open_pack() {
-    if (team_.width == 1) {
-      line("const index " + pack_axis_name() + " = " + pack_ + ";");
-      if (!all_exist_) line("const bool exists = turned < positions;");
-      return;
-    }
-    line("const index begin = " + pack_begin() + ";");
-    if (!all_exist_)
-      line("const int n = turned < positions ? int(lesser<index>(" + number(team_.width) + ", " +
-           text_of(pack_extent()) + " - begin)) : 0;");
-    else if (whole())
-      line("constexpr int n = " + number(team_.width) + ";");
-    else
-      line("const int n = int(lesser<index>(" + number(team_.width) + ", " + text_of(pack_extent()) + " - begin));");
-  }
-  void open_elements() {
-    if (team_.width == 1) return open(all_exist_ ? "{" : "if (exists) {");
-    line("#pragma unroll");
-    open("for (int j = 0; j < " + number(team_.width) + "; ++j) {");
-    if (!whole() || !all_exist_) line("if (j >= n) continue;");
-    line("const index " + pack_axis_name() + " = begin + j;");
   }
 
   // A pack of neighbouring elements: loads of whole packs, each element, stores of whole packs. Where scans part the
@@ -556,18 +325,6 @@ class Generator : DeviceWriter {
     close();
   }
 
-  // A value in the registers of its thread, or in a tile.
-  std::string element(bool vector) const {
-    return std::string("[turn][") + (vector && team_.width > 1 ? "j" : "0") + "]";
-  }
-  std::string kept(int i) const {
-    if (team_.tile == 0) return "kept" + number(i) + element(facts(i).vector);
-    std::string place = "kept" + number(i);
-    for (const LoopAxis& each : nest_.local(i)->over)
-      place += "[" + axis_name(each.axis) + " - first" + number(each.axis) + "]";
-    return place;
-  }
-
   // ---- reductions ---------------------------------------------------------------------------------------------------
   static const char* operation(Op op) {
     return op == Op::sum    ? "Sum"
@@ -632,12 +389,6 @@ class Generator : DeviceWriter {
   int threads() const { return kernel_.vector_axis < 0 ? 1 : team_.threads; }
 
   const int product_ = loop::product_in(kernel_);
-  const bool scans_ = loop::has_scans(kernel_);
-  bool all_exist_ = true;  // every thread that walks a row is at a pack of it
-  Dim blocks_ = 1;
-  std::string pack_;  // which pack of the vector axis this is
-  bool pack_is_open_ = false;
-  std::vector<int> packs_;  // the loads and stores that have their pack here
   const std::vector<int> ahead_ = loop::loads_ahead(kernel_, analysis_);
   bool uses_ahead_ = false;  // whose packs are there
 };

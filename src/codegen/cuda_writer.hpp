@@ -1,5 +1,6 @@
 // The writing of one kernel's function for a device: indented lines, names, its head, and the text of an instruction.
-// In: a kernel and its loops. Out: text. Who derives from it (cuda.cpp) writes the loops.
+// In: a kernel and its loops. Out: text. Who derives from it opens the loops (cuda_loops.hpp) and
+// writes what is in them (cuda.cpp).
 //
 // Values bear their numbers in the loop IR (v7, and k7 as an index), axes too (i0), as in the C++ for the host, so that
 // the two and the loop IR can be read side by side.

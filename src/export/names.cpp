@@ -6,15 +6,6 @@
 #include "trace/names.hpp"
 
 namespace weft::detail {
-namespace {
-
-// `argument 0 (in.weight)` as in.weight.
-std::string path_in(const std::string& name) {
-  const std::size_t open = name.find('('), close = name.rfind(')');
-  return open == name.npos || close == name.npos ? std::string() : name.substr(open + 1, close - open - 1);
-}
-
-}  // namespace
 
 std::string input_name(const CallLayout& layout, std::size_t leaf) {
   std::string path = path_in(layout.name(leaf));

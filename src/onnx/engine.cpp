@@ -8,9 +8,7 @@
 #include <utility>
 
 #include "base/fork.hpp"
-#include "base/storage.hpp"
 #include "record/evaluate.hpp"
-#include "record/host_values.hpp"
 #include "record/record.hpp"
 #include "trace/registry.hpp"
 #include "weft/backends.hpp"
@@ -52,14 +50,6 @@ namespace {
 
 // ---- what runs a graph ----------------------------------------------------------------------------------------------
 
-// Blocks of memory that a call uses.
-struct Held {
-  std::vector<Storage*> blocks;
-  ~Held() {
-    for (Storage* block : blocks) weft::release(block);
-  }
-};
-
 // A model of the graph. Of the graph's inputs those with a value here are constants of it.
 struct Compiled {
   std::vector<Tensor> constants;
@@ -77,21 +67,13 @@ struct Compiled {
     const Loc loc;
     const std::vector<std::int64_t> symbols = weft::detail::sizes_of_inputs(graph, given, loc);
     evaluate(given, loc);
-    Held held;
+    weft::detail::ArgumentMemory memory;
     std::vector<ElementsView> read, written;
-    for (const std::size_t i : inputs) {
-      const Contiguous block = contiguous(given[i], loc);
-      held.blocks.push_back(block.storage);
-      const Type& type = type_of(given[i]);
-      read.push_back(view(type, static_cast<char*>(block.storage->data) + storage_bytes(type.dtype, block.offset)));
-    }
+    for (const std::size_t i : inputs) read.push_back(view(type_of(given[i]), memory.elements(given[i], loc)));
     std::vector<Tensor> outputs;
     for (const Tensor& output : graph.outputs()) {
-      const Type type = weft::detail::at_sizes(type_of(output), symbols);
-      outputs.push_back(make_computed(type, loc));
-      Storage* const block = allocate(type.device, storage_bytes(type.dtype, type.shape.element_count().constant()));
-      outputs.back().node()->storage = block;
-      written.push_back(view(type, block->data));
+      outputs.push_back(weft::detail::new_result(output, symbols, loc));
+      written.push_back(view(type_of(outputs.back()), outputs.back().node()->storage->data));
     }
     const std::unique_ptr<bool[]> holds(new bool[checks.size()]());
     for (std::size_t i = 0; i < checks.size(); ++i) written.push_back({DType::boolean, {}, &holds[i], 1});

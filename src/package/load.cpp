@@ -63,42 +63,31 @@ Shape shape_of(const std::vector<Dim>& sizes) { return {sizes.data(), static_cas
 Guards guards_of(const runtime::PackageSpecialization& from) {
   Guards guards;
   for (const auto& [lower, upper] : from.symbols) guards.symbols.push_back({{}, lower, upper});
-  const auto add = [&](std::uint64_t word, std::uint64_t mask = ~0ULL) {
-    guards.words.push_back(word);
-    guards.mask.push_back(mask);
-  };
   // Passes and autocast of this process make nothing of what is compiled already. The types are the function's, as its
   // own type says, though a shared object that calls it may have the signature at another address.
-  add(0, 0);
+  guards.add(0, 0);
   for (const runtime::PackageLeaf& leaf : from.arguments) {
     using Kind = runtime::PackageLeaf::Kind;
     switch (leaf.kind) {
-      case Kind::count: add(leaf.count); break;
+      case Kind::count: guards.add(leaf.count); break;
       case Kind::number:
       case Kind::list: {
-        if (leaf.kind == Kind::list) add(leaf.bytes.size());
+        if (leaf.kind == Kind::list) guards.add(leaf.bytes.size());
         for (std::size_t at = 0; at < leaf.bytes.size(); at += sizeof(std::uint64_t)) {
           std::uint64_t word = 0;
           std::memcpy(&word, leaf.bytes.data() + at, std::min(sizeof word, leaf.bytes.size() - at));
-          add(word);
+          guards.add(word);
         }
         break;
       }
       case Kind::tensor: {
         if (!leaf.defined) {
-          add(frozen_bit(leaf.frozen));
+          guards.add(frozen_bit(leaf.frozen));
           break;
         }
         Type type{leaf.dtype, leaf.weak, leaf.device, shape_of(leaf.sizes)};
-        add(meta_word(type, leaf.frozen));
-        for (const Dim size : leaf.sizes) {
-          if (!size.is_constant()) {
-            guards.symbols[static_cast<std::size_t>(size.node()->number)].positions.push_back(guards.words.size());
-            add(0, 0);
-          } else {
-            add(size.word());
-          }
-        }
+        guards.add(meta_word(type, leaf.frozen));
+        for (const Dim size : leaf.sizes) guards.add_size(size);
       }
     }
   }
@@ -266,20 +255,14 @@ void refuse_call(const runtime::PackageEntry& entry, const CallContext& call) {
   if (call.scratch.differentiated) refuse_derivative(call.function, call.loc);
   std::vector<runtime::GivenLeaf> given;
   for (const Leaf& leaf : call.scratch.arguments.leaves) given.push_back(given_leaf(leaf));
-  std::string nearest;
-  std::size_t furthest = 0;
+  runtime::NearestMismatch nearest;
   for (const runtime::PackageSpecialization& each : entry.specializations) {
     std::size_t leaf = 0;
     std::string why = mismatch(each, given, leaf);
     WEFT_CHECK(!why.empty(), "the guards of a package refuse a call that fits");
-    if (nearest.empty() || leaf > furthest) nearest = std::move(why), furthest = leaf;
+    nearest.add(std::move(why), leaf);
   }
-  const std::size_t count = entry.specializations.size();
-  fail(title(call.function), call.loc,
-       count > 1
-           ? concat_text("fits none of the ", count, " kinds of arguments that the package holds; of the nearest, ")
-           : std::string(),
-       nearest);
+  fail(title(call.function), call.loc, nearest.text());
 }
 
 }  // namespace
@@ -392,17 +375,14 @@ void Package::update_constants(const std::map<std::string, Tensor>& values, Loc 
   for (const auto& [name, value] : values) {
     const auto found = std::ranges::find(weights, name, &runtime::PackageWeight::name);
     if (found == weights.end()) fail("update_constants", loc, state_->name, " holds no weight \"", name, "\"");
-    const auto text = [](DType dtype, const std::vector<std::int64_t>& sizes) {
-      std::string all = concat_text(info(dtype).name, "[");
-      for (std::size_t i = 0; i < sizes.size(); ++i) all += (i ? "," : "") + std::to_string(sizes[i]);
-      return all + "]";
-    };
     std::vector<std::int64_t> sizes;
     if (value.defined())
       for (const Dim size : type_of(value).shape) sizes.push_back(size.constant());
     if (!value.defined() || type_of(value).dtype != found->dtype || sizes != found->sizes)
-      fail("update_constants", loc, name, " is ", value.defined() ? text(type_of(value).dtype, sizes) : "undefined",
-           ", ", state_->name, " holds ", text(found->dtype, found->sizes));
+      fail("update_constants", loc, name, " is ",
+           value.defined() ? runtime::tensor_text(type_of(value).dtype, {sizes.begin(), sizes.end()}) : "undefined",
+           ", ", state_->name, " holds ",
+           runtime::tensor_text(found->dtype, {found->sizes.begin(), found->sizes.end()}));
     const Tensor here = to(value, Device::cpu(), loc);
     here.eval(loc);
     given[static_cast<std::size_t>(found - weights.begin())] = here;

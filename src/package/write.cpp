@@ -83,8 +83,8 @@ std::string passed_name(const Leaf& leaf, const std::string& name, int bound) {
 }
 // `argument 0 (in.weight)` becomes `in.weight`.
 std::string weight_name(const std::string& name) {
-  const std::size_t path = name.find(" (");
-  return path == std::string::npos ? name : name.substr(path + 2, name.size() - path - 3);
+  std::string path = path_in(name);
+  return path.empty() ? name : path;
 }
 
 // The number of the file's weight that is this tensor.

@@ -1,7 +1,7 @@
-// Scales and shifts of channels, in the weights before them: a batch norm of running statistics, or what else
-// multiplies or shifts each channel of a convolution or of a product of matrices by a constant. conv(x, w) * s + t
-// becomes conv(x, w * s) + t, where weights, s and t are made of constant inputs alone and nobody else reads what lies
-// between: what is made of constants is made once for many calls (runtime/constants.hpp). On the host alone. It rounds
+// Folds constant scales and shifts of channels into the weights before them, such as a batch norm with running
+// statistics after a convolution or a matrix product: conv(x, w) * s + t becomes conv(x, w * s) + t. Requires that the
+// weights, s and t depend on constant inputs alone, and that nothing else reads the values in between. What depends on
+// constants alone is computed once for many calls (runtime/constants.hpp). On the host only. The result rounds
 // differently (docs/numerics.md).
 #pragma once
 #include "ir/graph.hpp"

@@ -14,6 +14,8 @@
 namespace weft::providers {
 
 constexpr std::int64_t attention_alignment = 8;  // elements: 16 bytes of 16-bit floats
+// Operations a nanosecond that an offer expects, which decides between offers for the same call.
+constexpr std::int64_t attention_rate = 300000;
 
 struct AttentionNode {
   runtime::cuda::AttentionSizes fixed;  // what is no size of an axis, but for features

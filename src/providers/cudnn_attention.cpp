@@ -48,11 +48,8 @@ AttentionSizes expected(const AttentionNode& node) {
 class AttentionPayload final : public Payload {
  public:
   explicit AttentionPayload(const Candidate& candidate)
-      : device_(candidate.device), node_(*library_attention(candidate.node)), placed_(node_, candidate) {
-    text_ = " " + to_string(node_.types[0]) + " to " + to_string(node_.types[1].shape) +
-            (node_.fixed.is_causal ? ", causal" : "");
-  }
-  std::string details() const override { return text_; }
+      : device_(candidate.device), node_(*library_attention(candidate.node)), placed_(node_, candidate) {}
+  std::string details() const override { return attention_text(node_); }
   std::string by() const override { return "cuDNN"; }
   loop::Cost cost() const override { return placed_.cost; }
   bool may_fail() const override {  // of sizes that it does not take
@@ -68,7 +65,6 @@ class AttentionPayload final : public Payload {
   Device device_;
   AttentionNode node_;
   PlacedAttention placed_;
-  std::string text_;
 };
 
 class AttentionProvider final : public Provider {
@@ -89,7 +85,7 @@ class AttentionProvider final : public Provider {
   std::optional<Offer> offer(const Candidate& candidate) const override {
     auto payload = std::make_shared<AttentionPayload>(candidate);
     const Dim operations = payload->cost().operations;
-    return Offer{operations / Dim(300000), std::move(payload)};
+    return Offer{operations / Dim(attention_rate), std::move(payload)};
   }
 };
 

@@ -104,7 +104,7 @@ class TensorCoreProvider final : public Provider {
     }
     auto payload = std::make_shared<TensorCorePayload>(candidate, std::move(*own));
     const Dim operations = payload->cost().operations;
-    return Offer{operations / Dim(300000), std::move(payload)};
+    return Offer{operations / Dim(attention_rate), std::move(payload)};
   }
 };
 

@@ -97,23 +97,27 @@ class SizeChecks {
 }  // namespace
 
 void check_guards(const Graph& graph, std::span<const std::int64_t> symbols, const char* operation, Loc loc) {
-  for (std::size_t i = 0; i < graph.symbols.size(); ++i) {
-    const DimSymbol& symbol = graph.symbols[i];
-    if (symbol.lower <= symbols[i] && symbols[i] <= symbol.upper) continue;
-    if (symbol.upper == INT64_MAX)
-      fail(operation, loc, "s", i, " is ", symbols[i], ", and the graph is of sizes from ", symbol.lower);
-    fail(operation, loc, "s", i, " is ", symbols[i], ", and the graph is of sizes from ", symbol.lower, " to ",
-         symbol.upper);
+  const auto value_of = [&](std::size_t symbol) {
+    WEFT_CHECK(symbol < symbols.size(), "a condition on a symbol that the graph does not have");
+    return symbols[symbol];
+  };
+  const BrokenSizeGuard broken = broken_size_guard(graph.symbols, graph.conditions, value_of);
+  switch (broken.kind) {
+    case BrokenSizeGuard::Kind::none: return;
+    case BrokenSizeGuard::Kind::range: {
+      const DimSymbol& symbol = graph.symbols[broken.index];
+      fail(operation, loc, "s", broken.index, " is ", symbols[broken.index], ", and the graph is of sizes from ",
+           symbol.lower, symbol.upper == INT64_MAX ? std::string() : concat_text(" to ", symbol.upper));
+    }
+    case BrokenSizeGuard::Kind::condition: break;
   }
-  for (const DimCondition& condition : graph.conditions) {
-    if (is_satisfied(condition, symbols)) continue;
-    std::string sizes;
-    for (std::size_t i = 0; i < graph.symbols.size(); ++i)
-      sizes += concat_text(i == 0 ? "" : ", ", "s", i, " is ", symbols[i]);
-    const std::string line = to_string(condition.loc);
-    fail(operation, loc, sizes, ", and the graph is of sizes with ", condition_text(condition),
-         line.empty() ? "" : ", decided " + ((condition.after ? "after " : "at ") + line));
-  }
+  const DimCondition& condition = graph.conditions[broken.index];
+  std::string sizes;
+  for (std::size_t i = 0; i < graph.symbols.size(); ++i)
+    sizes += concat_text(i == 0 ? "" : ", ", "s", i, " is ", symbols[i]);
+  const std::string line = to_string(condition.loc);
+  fail(operation, loc, sizes, ", and the graph is of sizes with ", condition_text(condition),
+       line.empty() ? "" : ", decided " + ((condition.after ? "after " : "at ") + line));
 }
 
 void check_sizes_at(const Graph& graph, std::span<const std::int64_t> symbols, const char* operation, Loc loc) {

@@ -5,7 +5,6 @@
 #include <bit>
 #include <cstring>
 
-#include "base/dim_conditions.hpp"
 #include "base/dlpack.hpp"
 #include "base/float_modes.hpp"
 #include "base/per_thread.hpp"
@@ -65,6 +64,7 @@ struct EndManaged {
 
 // What a call needs room for. A thread keeps the room for its next call.
 struct Scratch {
+  std::vector<std::uint64_t> words;  // of the tensors, as Kind::guards compares them
   std::vector<PassedTensor> tensors;
   std::vector<std::int64_t> symbols;
   std::vector<Output> outputs;
@@ -75,7 +75,7 @@ struct Scratch {
   std::vector<Extent> extents;
 
   void clear() noexcept {
-    tensors.clear(), symbols.clear(), outputs.clear(), inputs.clear(), memory.clear(), extents.clear();
+    words.clear(), tensors.clear(), symbols.clear(), outputs.clear(), inputs.clear(), memory.clear(), extents.clear();
     constants.clear();
     exported.clear(), given.clear(), copies.clear(), before.clear();
   }
@@ -99,7 +99,8 @@ class Call {
              ", there is room for ", count);
     for (const PackageOutput& output : held.outputs) size_output(output);
     check_written();
-    auto& [tensors, symbols, outputs, inputs, memory, constants, given, copies, before, exported, extents] = scratch_;
+    auto& [words, tensors, symbols, outputs, inputs, memory, constants, given, copies, before, exported, extents] =
+        scratch_;
     for (const std::uint32_t input : held.inputs)
       if (runtime::PackageSpecialization::is_weight(input)) {
         inputs.push_back(weight(runtime::PackageSpecialization::weight_index(input)));
@@ -147,52 +148,51 @@ class Call {
 
   // ---- arguments
 
-  // Whether the tensors are what the kind holds; then scratch_ has them, and the values of symbols. Sizes that vary are
-  // those that may be: nothing overflows afterwards.
-  bool fits(const Kind& kind) {
-    if (!kind.refusal.empty() || arguments_.size() != kind.passed.size()) return false;
-    const runtime::PackageSpecialization& held = *kind.held;
-    std::vector<PassedTensor>& tensors = scratch_.tensors;
-    std::vector<std::int64_t>& symbols = scratch_.symbols;
-    tensors.clear();
-    symbols.assign(held.symbols.size(), -1);
-    for (std::size_t i = 0; i < arguments_.size(); ++i) {
-      const PackageLeaf& leaf = held.arguments[kind.passed[i]];
-      const weft_tensor_info& info = kind.arguments.infos[i];
-      const weft_tensor* const given = arguments_[i];
-      if (!given || given->ndim != info.rank || !same(given->dtype, info.dtype) || !is_on_host(given->device) ||
-          leaf.device.type != Device::Type::cpu || (given->ndim > 0 && !given->shape))
+  // Writes the words that guards compare. False where some tensor is none that a package of the host can take: it then
+  // fits no kind. Nothing that is computed of the sizes overflows afterwards.
+  bool write_words() {
+    std::vector<std::uint64_t>& words = scratch_.words;
+    words.clear();  // a call that fitted nothing leaves its own
+    for (const weft_tensor* const given : arguments_) {
+      if (!given || given->ndim < 0 || given->ndim > max_rank || !is_on_host(given->device) ||
+          (given->ndim > 0 && !given->shape))
         return false;
-      std::int64_t elements = 1;  // a size of 0 counts as 1 at first: strides, which a result has, must not overflow
-      bool is_plain = true, is_empty = false;
-      for (int axis = info.rank; axis-- > 0;) {
+      words.push_back(tensor_word(given->dtype, given->ndim));
+      std::int64_t elements = 1;  // a size of 0 counts as 1: strides, which a result has, must not overflow
+      bool is_empty = false;
+      for (int axis = 0; axis < given->ndim; ++axis) {
         const std::int64_t size = given->shape[axis];
-        if (info.sizes[axis] == WEFT_VARIES) {
-          const auto symbol = static_cast<std::size_t>(leaf.sizes[static_cast<std::size_t>(axis)].node()->number);
-          if (size < std::max<std::int64_t>(held.symbols[symbol].lower, 0) || size > held.symbols[symbol].upper ||
-              (symbols[symbol] >= 0 && symbols[symbol] != size))
-            return false;
-          symbols[symbol] = size;
-        } else if (size != info.sizes[axis]) {
-          return false;
-        }
-        if (given->strides && size != 1 && given->strides[axis] != elements) is_plain = false;
         is_empty = is_empty || size == 0;
-        if (__builtin_mul_overflow(elements, std::max<std::int64_t>(size, 1), &elements) || elements >= most_bytes / 8)
+        if (size < 0 || __builtin_mul_overflow(elements, std::max<std::int64_t>(size, 1), &elements) ||
+            elements >= most_bytes / 8)
           return false;
+        words.push_back(static_cast<std::uint64_t>(size));
       }
-      if (is_empty) elements = 0;
-      if (elements > 0 && !given->data) return false;
-      auto* const first = elements == 0 ? nullptr : static_cast<std::uint8_t*>(given->data) + given->byte_offset;
-      if (reinterpret_cast<std::uintptr_t>(first) % storage_bytes(leaf.dtype, 1) != 0) is_plain = false;
-      tensors.push_back({given, leaf.dtype, first, elements, is_plain || elements == 0});
+      if (!is_empty && !given->data) return false;
     }
-    return std::ranges::all_of(held.conditions, [&](const runtime::PackageCondition& condition) {
-      return is_satisfied(condition, value_of(condition.left), value_of(condition.right));
-    });
+    return true;
   }
-  static bool same(weft_data_type a, weft_data_type b) {
-    return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+  bool fits(const Kind& kind) const { return kind.refusal.empty() && kind.guards.hold(scratch_.words); }
+
+  // The tensors of a call that fits, and the values of symbols.
+  void take_tensors() {
+    for (std::size_t i = 0; i < arguments_.size(); ++i) {
+      const weft_tensor& given = *arguments_[i];
+      const DType dtype = kind_->held->arguments[kind_->passed[i]].dtype;
+      std::int64_t elements = 1, step = 1;
+      bool is_plain = true;
+      for (int axis = given.ndim; axis-- > 0;) {
+        const std::int64_t size = given.shape[axis];
+        if (given.strides && size != 1 && given.strides[axis] != step) is_plain = false;
+        step *= std::max<std::int64_t>(size, 1);
+        elements *= size;
+      }
+      auto* const first = elements == 0 ? nullptr : static_cast<std::uint8_t*>(given.data) + given.byte_offset;
+      if (reinterpret_cast<std::uintptr_t>(first) % storage_bytes(dtype, 1) != 0) is_plain = false;
+      scratch_.tensors.push_back({&given, dtype, first, elements, is_plain || elements == 0});
+    }
+    for (std::size_t symbol = 0; symbol < kind_->guards.symbols.size(); ++symbol)
+      scratch_.symbols.push_back(kind_->guards.symbol_value(symbol, scratch_.words));
   }
   std::int64_t value_of(Dim size) const {
     return size.is_constant() ? size.constant() : dims::evaluate(size, scratch_.symbols);
@@ -221,11 +221,14 @@ class Call {
       ++next;
     }
     std::string why = mismatch(*kind.held, given, leaf);
-    return why.empty() ? "the package holds other tensors" : why;
+    WEFT_CHECK(!why.empty(), "the guards of a package refuse a call that fits");
+    return why;
   }
 
   void choose(size_t asked) {
+    const bool are_tensors = write_words();
     for (const Kind& kind : function_.kinds) {
+      if (!are_tensors) break;
       const auto number = static_cast<size_t>(&kind - function_.kinds.data());
       if (asked != WEFT_ANY_KIND && asked != number) continue;
       if (kind_ && kind.fixed == kind_->fixed) continue;  // the first of those that are alike
@@ -236,26 +239,20 @@ class Call {
       kind_ = &kind;
     }
     if (!kind_) refuse_tensors(asked);
-    if (kind_ != &function_.kinds.back() && asked == WEFT_ANY_KIND) fits(*kind_);  // those after it were tried, too
+    take_tensors();
   }
   [[noreturn]] void refuse_tensors(size_t asked) const {
     std::vector<DType> dtypes;
     for (std::size_t i = 0; i < arguments_.size(); ++i)
       dtypes.push_back(check_tensor(arguments_[i], concat_text("[", function_.name, "] tensor ", i, " of the call")));
-    std::string nearest;
-    std::size_t furthest = 0;
+    runtime::NearestMismatch nearest;
     for (const Kind& kind : function_.kinds) {
       if (asked != WEFT_ANY_KIND && &kind != &function_.kinds[asked]) continue;
       std::size_t leaf = 0;
       std::string why = why_not(kind, dtypes, leaf);
-      if (nearest.empty() || leaf > furthest) nearest = std::move(why), furthest = leaf;
+      nearest.add(std::move(why), leaf);
     }
-    const std::size_t count = function_.kinds.size();
-    refuse(WEFT_MISMATCH,
-           count > 1 && asked == WEFT_ANY_KIND
-               ? concat_text("fits none of the ", count, " kinds of arguments that the package holds; of the nearest, ")
-               : std::string(),
-           nearest);
+    refuse(WEFT_MISMATCH, nearest.text());
   }
 
   const PassedTensor& passed(std::size_t leaf) const { return scratch_.tensors[kind_->tensor_of[leaf]]; }

@@ -162,6 +162,9 @@ Kind kind_of(const PackageSpecialization& held) {
   Kind kind;
   kind.held = &held;
   kind.refusal = refusal_of(held);
+  for (const auto& [lower, upper] : held.symbols) kind.guards.symbols.push_back({{}, lower, upper});
+  for (const runtime::PackageCondition& each : held.conditions)
+    kind.guards.conditions.push_back({each.kind, each.left, each.right, each.holds});
   kind.is_written.resize(held.arguments.size());
   kind.tensor_of.resize(held.arguments.size());
   for (const runtime::PackageStateTensor& state : held.states) kind.is_written[state.leaf] = true;
@@ -177,6 +180,8 @@ Kind kind_of(const PackageSpecialization& held) {
     kind.tensor_of[i] = kind.passed.size();
     kind.passed.push_back(i);
     kind.arguments.add(leaf.name.c_str(), leaf.dtype, leaf.sizes, &held.symbols, kind.is_written[i]);
+    kind.guards.add(tensor_word(kind.arguments.infos.back().dtype, kind.arguments.infos.back().rank));
+    for (const Dim size : leaf.sizes) kind.guards.add_size(size);
   }
   std::size_t next = 0;
   for (const PackageLeaf& leaf : held.result) {

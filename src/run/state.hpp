@@ -1,5 +1,6 @@
 // What the handles of the C interface stand for: a package, and a function of one with what its calls need to know.
 #pragma once
+#include <bit>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -10,6 +11,7 @@
 #include "base/shared_value.hpp"
 #include "base/storage.hpp"
 #include "run/handle.hpp"
+#include "runtime/guards.hpp"
 #include "runtime/package_file.hpp"
 
 namespace weft::run {
@@ -52,9 +54,15 @@ struct OpenPackage {
   mutable SharedValue<const Weights> weights;  // a call takes it once
 };
 
+// What guards compare of a tensor on the host besides its sizes.
+constexpr std::uint64_t tensor_word(weft_data_type dtype, std::int32_t rank) {
+  return std::bit_cast<std::uint32_t>(dtype) | static_cast<std::uint64_t>(static_cast<std::uint32_t>(rank)) << 32;
+}
+
 // One kind of arguments.
 struct Kind {
   const runtime::PackageSpecialization* held = nullptr;
+  runtime::Guards guards;                     // of the tensors that a call passes: a tensor_word(), and its sizes
   std::vector<std::size_t> passed;            // the leaf of each tensor that a call passes
   std::vector<std::size_t> tensor_of;         // by leaf: which of these it is
   std::vector<bool> is_written;               // by leaf

@@ -8,12 +8,6 @@ namespace weft::run {
 
 namespace {
 
-std::string type_text(DType dtype, std::span<const std::int64_t> sizes) {
-  std::string text = concat_text(info(dtype).name, "[");
-  for (std::size_t axis = 0; axis < sizes.size(); ++axis) text += concat_text(axis ? "," : "", sizes[axis]);
-  return text + "]";
-}
-
 std::size_t number_of(const OpenPackage& package, const char* name) {
   const auto& weights = package.file.weights;
   const auto found = std::ranges::find(weights, std::string_view(name), &runtime::PackageWeight::name);
@@ -28,8 +22,9 @@ std::shared_ptr<Storage> copy_for(const OpenPackage& package, const runtime::Pac
   const DType dtype = check_tensor(given, concat_text("[weft_package_update_constants] ", weight.name));
   const std::span<const std::int64_t> sizes(given->shape, static_cast<std::size_t>(given->ndim));
   if (dtype != weight.dtype || !std::ranges::equal(sizes, weight.sizes))
-    refuse(WEFT_MISMATCH, "[weft_package_update_constants] ", weight.name, " is ", type_text(dtype, sizes), ", ",
-           package.name, " holds ", type_text(weight.dtype, weight.sizes));
+    refuse(WEFT_MISMATCH, "[weft_package_update_constants] ", weight.name, " is ",
+           runtime::tensor_text(dtype, {sizes.begin(), sizes.end()}), ", ", package.name, " holds ",
+           runtime::tensor_text(weight.dtype, {weight.sizes.begin(), weight.sizes.end()}));
   const std::int64_t bytes = bytes_of(dtype, sizes);
   std::shared_ptr<Storage> copy(allocate_bytes(static_cast<std::size_t>(bytes)).release(), Release());
   std::int64_t room[max_rank];

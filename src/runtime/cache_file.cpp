@@ -16,6 +16,7 @@
 #include "base/lazy.hpp"
 #include "runtime/cuda/libraries.hpp"
 #include "runtime/directory.hpp"
+#include "runtime/fields.hpp"
 #include "runtime/host/abi.hpp"
 #include "runtime/host/compiler.hpp"
 #include "weft/cache.hpp"
@@ -24,8 +25,8 @@
 namespace weft {
 namespace {
 
-// The file: magic, the size of the fields and the fields (JSON), then each entry: key, two sizes, metadata, payload; at
-// the end the digest of all before it.
+// The file: magic, what kernels depend on (JSON), then each entry: key, metadata, payload; at the end the digest of all
+// before it. Numbers and texts are as runtime/fields.hpp writes them.
 constexpr std::string_view magic = "WEFTPACK1\n";
 constexpr std::size_t largest_file = std::size_t{4} << 30;
 
@@ -38,32 +39,6 @@ Known& known() {
   static constinit Lazy<Known> instance;
   return instance.get([] { return Known(); });
 }
-
-void put(std::string& to, std::uint64_t number) { to.append(reinterpret_cast<const char*>(&number), sizeof number); }
-void put(std::string& to, std::string_view text) {
-  put(to, text.size());
-  to.append(text);
-}
-struct Reader {
-  std::string_view rest;
-  bool good = true;
-  std::uint64_t number() {
-    std::uint64_t value = 0;
-    good = good && rest.size() >= sizeof value;
-    if (!good) return 0;
-    std::memcpy(&value, rest.data(), sizeof value);
-    rest.remove_prefix(sizeof value);
-    return value;
-  }
-  std::string_view text() {
-    const std::uint64_t size = number();
-    good = good && rest.size() >= size;
-    if (!good) return {};
-    const std::string_view taken = rest.substr(0, size);
-    rest.remove_prefix(size);
-    return taken;
-  }
-};
 
 // What kernels depend on and their sources do not show; empty where this machine has no such thing. That of the
 // compiler starts it, where it has not been asked before.
@@ -141,7 +116,7 @@ std::string entries_as_bytes(std::size_t& count, Loc loc) {
   }
   const std::shared_ptr<Cache> cache = disk_cache();
   if (cache->path().empty()) fail("save_cache", loc, "there is no cache folder to take kernels from");
-  std::string entries;
+  runtime::FieldWriter entries;
   std::size_t missing = 0;  // removed from the folder meanwhile
   bool for_device = false;
   count = 0;
@@ -152,10 +127,7 @@ std::string entries_as_bytes(std::size_t& count, Loc loc) {
       continue;
     }
     for_device = for_device || is_for_device(*entry);
-    put(entries, key.low);
-    put(entries, key.high);
-    put(entries, entry->metadata);
-    put(entries, entry->payload);
+    entries(key.low, key.high, entry->metadata, entry->payload);
     ++count;
   }
   if ((missing || keys.empty()) && !is_directory(cache->path()))
@@ -163,17 +135,16 @@ std::string entries_as_bytes(std::size_t& count, Loc loc) {
   if (missing && count == 0)
     fail("save_cache", loc, "nothing that this process has compiled is in the cache folder ", cache->path(),
          " any more");
-  std::string bytes(magic);
   nlohmann::json fields = fields_of_process();
   fields[compiler_field] = compiler_version();
   fields[compiler_file_field] = host_compiler_file();
   if (for_device) fields[nvrtc_field] = nvrtc_version();
-  put(bytes, fields.dump());
-  bytes += entries;
+  runtime::FieldWriter head, end;
+  head(fields.dump());
+  std::string bytes = std::string(magic) + head.bytes() + entries.bytes();
   const Digest content = digest(bytes);
-  put(bytes, content.low);
-  put(bytes, content.high);
-  return bytes;
+  end(content.low, content.high);
+  return bytes += end.bytes();
 }
 
 std::size_t load_entries(const std::string& name, std::string_view all, Loc loc) {
@@ -182,13 +153,24 @@ std::size_t load_entries(const std::string& name, std::string_view all, Loc loc)
   constexpr std::size_t digest_size = 2 * sizeof(std::uint64_t);
   if (all.size() < magic.size() + digest_size) refuse(" is damaged");
   const std::string_view body = all.substr(0, all.size() - digest_size);
-  Reader end{all.substr(body.size())};
   Digest content;
-  content.low = end.number();
-  content.high = end.number();
+  runtime::FieldReader(all.substr(body.size()))(content.low, content.high);
   if (digest(body) != content) refuse(" is damaged");
-  Reader reader{body.substr(magic.size())};
-  const nlohmann::json made = nlohmann::json::parse(reader.text(), nullptr, false);
+  std::string head;
+  std::map<Digest, CacheEntry> entries;
+  try {
+    runtime::FieldReader reader(body.substr(magic.size()));
+    reader(head);
+    while (!reader.at_end()) {
+      Digest key;
+      reader(key.low, key.high);
+      CacheEntry& entry = entries[key];
+      reader(entry.metadata, entry.payload);
+    }
+  } catch (const runtime::Malformed&) {
+    refuse(" is damaged");
+  }
+  const nlohmann::json made = nlohmann::json::parse(head, nullptr, false);
   if (!made.is_object()) refuse(" is damaged");
   nlohmann::json here = fields_of_process();
   // The same file is the same compiler: it need not be started.
@@ -203,16 +185,6 @@ std::size_t load_entries(const std::string& name, std::string_view all, Loc loc)
     if (was.empty() || is.empty() || was == is) continue;  // what one of the two lacks makes nothing
     refuse(" was made for another ", field, ": ", first_line(was), ", this process has ", first_line(is));
   }
-  std::map<Digest, CacheEntry> entries;
-  while (reader.good && !reader.rest.empty()) {
-    Digest key;
-    key.low = reader.number();
-    key.high = reader.number();
-    CacheEntry& entry = entries[key];
-    entry.metadata = reader.text();
-    entry.payload = reader.text();
-  }
-  if (!reader.good) refuse(" is damaged");
   const std::size_t count = entries.size();
   Known& known_entries = known();
   const std::lock_guard lock(known_entries.mutex);

@@ -31,6 +31,10 @@ struct Section {
     return std::tie(self.kind, self.offset, self.size, self.digest.low, self.digest.high);
   }
 };
+constexpr std::uint64_t section_bytes = 5 * sizeof(std::uint64_t);  // in the table
+constexpr std::uint64_t table_end(std::uint64_t sections) {         // where the digest of the head begins
+  return table_begin + sizeof(std::uint64_t) + sections * section_bytes;
+}
 constexpr std::uint64_t alignment_of(Section::Kind kind) { return kind == Section::Kind::weights ? 4096 : 64; }
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 48;
 
@@ -73,7 +77,27 @@ template <class... Parts>
   throw PackageRefusal{concat_text(parts...)};
 }
 
-void put(std::string& to, std::uint64_t number) { to.append(reinterpret_cast<const char*>(&number), sizeof number); }
+// What `body` returns. All that it throws is a PackageRefusal, but where memory ends.
+template <class Body>
+auto refusing(const Body& body) {
+  try {
+    return body();
+  } catch (const PackageRefusal&) {
+    throw;
+  } catch (const Malformed&) {
+    refuse("is damaged");
+  } catch (const InternalError&) {  // an invariant of plans that the bytes do not keep
+    refuse("is damaged");
+  } catch (const NoStep& step) {
+    refuse("has a step, ", step.name, ", whose library is not on this machine");
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    refuse("can't be used: ", error.what());
+  }
+}
 
 // ---- what was read is held against itself ---------------------------------------------------------------------------
 
@@ -282,7 +306,7 @@ std::vector<Section> sections_of(std::string_view bytes) {
   } catch (const Malformed&) {
     require_whole(false);
   }
-  std::uint64_t end = table_begin + sizeof(std::uint64_t) * (1 + 5 * sections.size());
+  std::uint64_t end = table_end(sections.size());
   require_whole(digest(bytes.substr(0, end)) == head);
   end += 2 * sizeof(std::uint64_t);
   require(!sections.empty());
@@ -329,9 +353,9 @@ std::uint64_t package_head(std::string_view begin) {
   };
   if (begin.size() < table_begin + words) return table_begin + words;
   if (!begin.starts_with(magic)) return 0;
-  const std::uint64_t count = word(table_begin), last = table_begin + words * (1 + 5 * (count - 1));
+  const std::uint64_t count = word(table_begin), last = table_end(count - 1);
   if (count == 0 || count > most_bytes) return all;
-  if (begin.size() < last + 5 * words) return last + 5 * words;
+  if (begin.size() < last + section_bytes) return last + section_bytes;
   if (static_cast<Section::Kind>(word(last)) != Section::Kind::weights) return all;
   const std::uint64_t weights = word(last + words);
   if (weights > most_bytes) return all;
@@ -372,19 +396,19 @@ std::string write_package(const PackageFile& package, std::string& refusal) {
     add(Section::Kind::weights, package.weights_header);
     for (const PackageWeight& weight : package.weights) sections.back().size += bytes_of(weight);
   }
-  std::uint64_t end = table_begin + sizeof(std::uint64_t) * (1 + 5 * sections.size() + 2);
+  std::uint64_t end = table_end(sections.size()) + 2 * sizeof(std::uint64_t);
   for (Section& section : sections) {
     section.offset = aligned(end, section.kind);
     end = section.offset + section.size;
   }
   std::string bytes = concat_text(magic, format);
   bytes.resize(table_begin);
-  FieldWriter table;
+  FieldWriter table, end_of_head;
   table(sections);
   bytes += table.bytes();
   const Digest head = digest(bytes);
-  put(bytes, head.low);
-  put(bytes, head.high);
+  end_of_head(head.low, head.high);
+  bytes += end_of_head.bytes();
   for (std::size_t i = 0; i < sections.size(); ++i) {
     bytes.resize(sections[i].offset);
     bytes += contents[i];
@@ -397,7 +421,7 @@ PackageFile parse_package(std::string_view bytes, const StepReader& read_step) {
   if (const std::string_view rest = bytes.substr(magic.size()); rest.substr(0, rest.find('\n') + 1) != format)
     refuse("has another format than ", format.substr(0, format.size() - 1), ", which this version of Weft, ", version(),
            ", reads");
-  try {
+  return refusing([&] {
     const std::vector<Section> sections = sections_of(bytes);
     const auto part = [&](const Section& section) { return bytes.substr(section.offset, section.size); };
     std::vector<std::string_view> code;
@@ -422,28 +446,12 @@ PackageFile parse_package(std::string_view bytes, const StepReader& read_step) {
     if (has_weights) place(package.weights, part(sections.back()));
     package.isa = made_for(package);
     return package;
-  } catch (const Malformed&) {
-    refuse("is damaged");
-  } catch (const NoStep& step) {
-    refuse("has a step, ", step.name, ", whose library is not on this machine");
-  } catch (const PackageRefusal&) {
-    throw;
-  } catch (const OutOfMemory&) {
-    throw;
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const std::exception& error) {
-    refuse("can't be used: ", error.what());
-  }
+  });
 }
 
 void prepare(PackageFile& package, bool packs, const PackageDevice* device) {
-  try {
+  refusing([&] {
     choose_kernels(package, device);
-  } catch (const Malformed&) {
-    refuse("is damaged");
-  }
-  try {
     std::vector<std::shared_ptr<const Functions>> libraries(package.libraries.size());
     std::vector<bool> of_device(package.libraries.size());
     for (PackageEntry& entry : package.entries)
@@ -468,19 +476,7 @@ void prepare(PackageFile& package, bool packs, const PackageDevice* device) {
         prepare(each.plan);
         if (each.plan.symbol_count == 0 && !fits(each.plan, {})) refuse("is damaged: a step leaves its memory");
       }
-  } catch (const InternalError&) {  // an invariant of plans that the bytes do not keep
-    refuse("is damaged");
-  } catch (const Malformed&) {
-    refuse("is damaged");
-  } catch (const PackageRefusal&) {
-    throw;
-  } catch (const OutOfMemory&) {
-    throw;
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const std::exception& error) {
-    refuse("can't be used: ", error.what());
-  }
+  });
 }
 
 PackageFile read_package(std::string_view bytes, const StepReader& read_step) {

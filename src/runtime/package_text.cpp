@@ -12,11 +12,6 @@ namespace {
 std::string text_of(Device device) {
   return device.type == Device::Type::cpu ? "cpu" : concat_text("cuda:", static_cast<int>(device.index));
 }
-std::string tensor_text(DType dtype, const std::vector<Dim>& sizes) {
-  std::string text = concat_text(info(dtype).name, "[");
-  for (std::size_t axis = 0; axis < sizes.size(); ++axis) text += (axis ? "," : "") + dims::to_string(sizes[axis]);
-  return text + "]";
-}
 std::string leaf_text(const PackageLeaf& leaf) {
   if (leaf.kind != PackageLeaf::Kind::tensor) return leaf.text;
   if (!leaf.defined) return "undefined";
@@ -50,6 +45,12 @@ std::string tensor_mismatch(const PackageLeaf& held, const GivenLeaf& given) {
 }
 
 }  // namespace
+
+std::string tensor_text(DType dtype, const std::vector<Dim>& sizes) {
+  std::string text = concat_text(info(dtype).name, "[");
+  for (std::size_t axis = 0; axis < sizes.size(); ++axis) text += (axis ? "," : "") + dims::to_string(sizes[axis]);
+  return text + "]";
+}
 
 std::string mismatch(const PackageSpecialization& held, const std::vector<GivenLeaf>& given, std::size_t& leaf) {
   std::vector<std::int64_t> symbols(held.symbols.size(), -1);
@@ -93,6 +94,14 @@ std::string mismatch(const PackageSpecialization& held, const std::vector<GivenL
                        condition.place.empty() ? "" : ", as decided ", condition.place, ", and the call has ", sizes);
   }
   return {};
+}
+
+void NearestMismatch::add(std::string why, std::size_t leaf) {
+  if (count_++ == 0 || leaf > leaf_) why_ = std::move(why), leaf_ = leaf;
+}
+std::string NearestMismatch::text() const {
+  if (count_ == 1) return why_;
+  return concat_text("fits none of the ", count_, " kinds of arguments that the package holds; of the nearest, ", why_);
 }
 
 std::string guards_text(const PackageSpecialization& made) {

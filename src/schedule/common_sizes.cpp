@@ -17,11 +17,12 @@ using loop::Kind;
 namespace {
 
 constexpr std::int64_t lanes = 16;
-// Loops over so few are unrolled, or walked 16 columns at a time; strides so small are loads of their own.
+// Loops up to longest_window are unrolled or walk 16 columns at a time. Strides up to largest_stride have loads of
+// their own.
 constexpr std::int64_t longest_window = 64, largest_stride = 4;
 
-// Bytes and operations of a kernel in whose time a launch shows too, and of units in whose time it does not show that
-// the number of lanes in a row, and besides two divisions, come from slots.
+// In bytes plus operations. Kernels up to light_work take about as long as their launch. Units of long_row hide the
+// cost of a row length that comes from a slot; units of long_unit also hide two divisions by slots.
 constexpr std::int64_t light_work = 1 << 17, long_row = 1 << 11, long_unit = 1 << 14;
 
 // At the smallest values of symbolic sizes. Nothing where one of them is a divisor, which may be 0 there.
@@ -33,7 +34,7 @@ std::optional<std::int64_t> at_smallest(Dim dim, const Kernel& kernel) {
   return divides ? std::nullopt : std::optional(dims::at_hints(size, {}));
 }
 
-// Its loops hold sizes in more places than bounds and indices.
+// Whether its loops use sizes in more places than bounds and indices.
 bool holds_sizes(const Kernel& kernel) {
   return kernel.vector_axis < 0 ||
          std::ranges::any_of(kernel.axes, [](const loop::Axis& axis) { return axis.carried || axis.narrow; }) ||

@@ -1,10 +1,10 @@
-// Kernels of the host that differ in sizes alone. Runs on all kernels that are compiled together, once they are
-// scheduled. In: kernels. Out: those that are alike, with a slot for each number in which they differ, so that one
-// function serves them all.
+// Shares one function among kernels of the host that differ only in sizes. Runs on all kernels that are compiled
+// together, after scheduling. In: kernels. Out: the kernels that are alike, with a size slot for each number in which
+// they differ.
 //
-// What shapes a loop stays a number: windows, small strides of the lanes, divisors, whether the lanes' axis is of whole
-// vectors or shorter than one. So do the bounds of the inner loops of a kernel of much work in short rows, which slots
-// would slow down.
+// A number that shapes a loop stays a constant: the size of a window, a small stride of the lanes, a divisor, and
+// whether the vector axis has only whole vectors or is shorter than one. The bounds of inner loops also stay constants
+// if a kernel does much work in short rows, because slots would make it slower.
 #pragma once
 #include <optional>
 #include <span>
@@ -14,10 +14,10 @@
 
 namespace weft {
 
-// In the place of each kernel: the one over slots, or nothing where it stays as it is.
+// For each kernel its form with slots, or nothing if it stays as it is.
 std::vector<std::optional<loop::Kernel>> with_common_sizes(std::span<const loop::Kernel* const> kernels);
 
-// The same for the kernels of schedules whose memory is planned, but for those in bodies of loops.
+// The same for all kernels of schedules whose memory is planned, except those in bodies of loops.
 void share_functions(std::span<Schedule* const> schedules, const Providers& providers);
 
 }  // namespace weft

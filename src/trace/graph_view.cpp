@@ -30,6 +30,21 @@ Type at_sizes(Type type, std::span<const std::int64_t> symbols) {
   return type;
 }
 
+ArgumentMemory::~ArgumentMemory() {
+  for (Storage* const block : blocks_) weft::release(block);
+}
+void* ArgumentMemory::elements(const Tensor& value, Loc loc) {
+  const Contiguous block = contiguous(value, loc);
+  blocks_.push_back(block.storage);
+  return static_cast<char*>(block.storage->data) + storage_bytes(type_of(value).dtype, block.offset);
+}
+Tensor new_result(const Tensor& output, std::span<const std::int64_t> symbols, Loc loc) {
+  const Type type = at_sizes(type_of(output), symbols);
+  const Tensor made = make_computed(type, loc);
+  made.node()->storage = allocate(type.device, storage_bytes(type.dtype, type.shape.element_count().constant()));
+  return made;
+}
+
 namespace {
 
 GraphView with_graph(const GraphData& data, Graph graph) {
@@ -103,31 +118,20 @@ std::vector<Tensor> run_plan(const Executable& executable, const GraphData& data
   const Graph& graph = data.graph;
   const std::vector<std::int64_t> symbols = check_inputs(data, inputs, loc);
   evaluate(inputs, loc);
-  struct Held {
-    std::vector<Storage*> blocks;
-    ~Held() {
-      for (Storage* block : blocks) weft::release(block);
-    }
-  } held;
+  ArgumentMemory memory;
   std::vector<void*> arguments, results;
   std::vector<Tensor> outputs;
   std::vector<Storage*> on_device;
-  for (const Tensor& input : inputs) {
-    const Contiguous copy = contiguous(input, loc);
-    held.blocks.push_back(copy.storage);
-    arguments.push_back(static_cast<char*>(copy.storage->data) + storage_bytes(type_of(input).dtype, copy.offset));
-  }
-  for (const Tensor& output : graph.outputs) {
-    const Type type = at_sizes(type_of(output), symbols);
-    outputs.push_back(make_computed(type, loc));
-    Storage* const block = allocate(type.device, storage_bytes(type.dtype, type.shape.element_count().constant()));
-    outputs.back().node()->storage = block;
-    results.push_back(block->data);
-    weft::retain(block);
-    held.blocks.push_back(block);
-  }
-  for (Storage* block : held.blocks)
+  const auto note = [&](Storage* block) {
     if (block->device.type != Device::Type::cpu && block->device == executable.plan.device) on_device.push_back(block);
+  };
+  for (const Tensor& input : inputs) arguments.push_back(memory.elements(input, loc));
+  for (Storage* const block : memory.blocks()) note(block);
+  for (const Tensor& output : graph.outputs) {
+    outputs.push_back(new_result(output, symbols, loc));
+    results.push_back(outputs.back().node()->storage->data);
+    note(outputs.back().node()->storage);
+  }
   runtime::run(executable.plan, arguments, results, symbols, nullptr, on_device);
   return outputs;
 }

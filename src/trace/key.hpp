@@ -4,6 +4,7 @@
 // strides and offsets (a kernel gets contiguous memory), alignment (kernels load unaligned), threads (results do not
 // depend on their number).
 #pragma once
+#include <span>
 
 #include "base/cache_lines.hpp"
 #include "ir/node.hpp"
@@ -20,6 +21,7 @@ struct Words {
     return storage.data() + size;
   }
   const std::uint64_t* data() const { return storage.data(); }
+  operator std::span<const std::uint64_t>() const { return {storage.data(), size}; }
 };
 
 // The first word: the signature's address 0-47 | the number of the set of registered passes 48-61 | autocast 62-63

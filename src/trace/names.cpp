@@ -34,6 +34,11 @@ std::vector<std::string> result_names(const CallSignature& signature, const Leaf
   return list.names;
 }
 
+std::string path_in(const std::string& name) {
+  const std::size_t open = name.find(" (");
+  return open == name.npos ? std::string() : name.substr(open + 2, name.size() - open - 3);
+}
+
 std::string count_text(const Leaf& leaf, std::uint64_t count) {
   if (leaf.kind == LeafKind::presence) return count ? "a value" : "no value";
   if (leaf.kind == LeafKind::dynamic_type) return count ? "a " + class_of_number(count) : "no object";

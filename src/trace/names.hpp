@@ -13,6 +13,9 @@ std::vector<std::string> argument_names(const CallSignature& signature, const Le
 // `the result`, `the result (loss)`.
 std::vector<std::string> result_names(const CallSignature& signature, const LeafList& results);
 
+// The path in it: of `argument 0 (in.weight)` it is `in.weight`, of `argument 0` it is empty.
+std::string path_in(const std::string& name);
+
 // Of a leaf that counts: `length 3`, `a value` or `no value`, `alternative 1` or its name, `a Scale` or `no object`.
 std::string count_text(const Leaf& leaf, std::uint64_t count);
 

@@ -43,6 +43,21 @@ struct GraphData {
 std::vector<std::int64_t> sizes_of_inputs(const GraphView& view, std::span<const Tensor> inputs, Loc loc);
 // The type at these sizes.
 Type at_sizes(Type type, std::span<const std::int64_t> symbols);
+// Arguments of a call of a graph as an executable reads them.
+class ArgumentMemory {
+ public:
+  ArgumentMemory() = default;
+  ArgumentMemory(const ArgumentMemory&) = delete;
+  ~ArgumentMemory();
+  // The elements of a value in row-major order; they stay as long as this object. `value` is computed.
+  void* elements(const Tensor& value, Loc loc);
+  const std::vector<Storage*>& blocks() const { return blocks_; }
+
+ private:
+  std::vector<Storage*> blocks_;
+};
+// A result at these sizes, whose memory is to be written.
+Tensor new_result(const Tensor& output, std::span<const std::int64_t> symbols, Loc loc);
 
 // A graph under a registered backend: asked at the first run. Many calls may run it at once.
 class RegisteredRun {

@@ -1,7 +1,6 @@
 #include "trace/specialization.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/dim_conditions.hpp"
 #include "base/fail.hpp"
@@ -12,34 +11,6 @@ namespace weft::detail {
 std::uint64_t new_id() {
   static constinit std::atomic<std::uint64_t> last = 0;
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
-}
-
-bool Guards::hold(const Words& call) const {
-  if (call.size != words.size()) return false;
-  if (mask.empty()) return std::memcmp(call.data(), words.data(), call.size * sizeof(std::uint64_t)) == 0;
-  std::uint64_t wrong = 0;
-  for (std::size_t i = 0; i < call.size; ++i) wrong |= (call.data()[i] ^ words[i]) & mask[i];
-  if (wrong) return false;
-  for (const Symbol& symbol : symbols) {
-    std::uint64_t first = call.data()[symbol.positions[0]];
-    auto value = static_cast<std::int64_t>(first);
-    if (value < symbol.lower || value > symbol.upper) return false;
-    for (std::size_t position : symbol.positions)
-      if (call.data()[position] != first) return false;
-  }
-  for (const DimCondition& condition : conditions)
-    if (!holds(condition, call)) return false;
-  return true;
-}
-
-bool Guards::holds(const DimCondition& condition, const Words& call, std::span<const std::int64_t> counts) const {
-  auto value = [&](Dim dim) {
-    return dims::evaluate(dim, [&](const DimNode* atom) {
-      const auto number = static_cast<std::size_t>(atom->number);
-      return number < symbols.size() ? symbol_value(number, call) : counts[number - symbols.size()];
-    });
-  };
-  return is_satisfied(condition, value(condition.left), value(condition.right));
 }
 
 bool Branch::holds(const Guards& guards, const Words& words, std::span<const std::int64_t> counts) const {

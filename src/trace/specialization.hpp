@@ -12,6 +12,7 @@
 
 #include "pipeline.hpp"
 #include "record/host_values.hpp"
+#include "runtime/guards.hpp"
 #include "trace/call_layout.hpp"
 
 namespace weft::detail {
@@ -31,27 +32,8 @@ constexpr std::uint32_t kept_leaf(std::size_t index) { return static_cast<std::u
 constexpr bool is_kept(std::uint32_t leaf) { return leaf < rounds_leaf && leaf >> 31; }
 constexpr std::size_t kept_index(std::uint32_t leaf) { return leaf & ~(1U << 31); }
 
-// Guards, as data: equal words where the mask has bits (no mask: everywhere), then conditions on sizes.
-struct Guards {
-  std::vector<std::uint64_t> words;
-  std::vector<std::uint64_t> mask;
-  struct Symbol {
-    std::vector<std::size_t> positions;  // the words of the sizes that this symbol is, equal to each other
-    std::int64_t lower, upper;
-    bool marked = false;        // mark_dynamic asked for it
-    std::int64_t greatest = 0;  // of this size in the calls that were compiled for
-  };
-  std::vector<Symbol> symbols;
-  std::vector<DimCondition> conditions;
-
-  bool hold(const Words& call) const;
-  // `counts`: values of the symbols after those of arguments.
-  bool holds(const DimCondition& condition, const Words& call, std::span<const std::int64_t> counts = {}) const;
-  std::int64_t symbol_value(std::size_t symbol, const Words& call) const {
-    return static_cast<std::int64_t>(call.data()[symbols[symbol].positions[0]]);
-  }
-};
-// Why a call does not satisfy them: the first that fails.
+using runtime::Guards;
+// Why a call does not satisfy guards: the first that fails.
 Difference violation(const Guards& guards, const CallLayout& layout, const Words& call);
 // How a call that does not satisfy them differs from the one that they were made for.
 enum class Likeness : std::uint8_t {

@@ -37,11 +37,7 @@ Guards make_guards(const TraceResult& first, std::vector<Guards::Symbol> symbols
 // no decision forbids them, these are the better example.
 void take_larger_hints(Graph& graph, std::span<const Guards::Symbol> symbols) {
   const auto holds = [&](const DimCondition& condition) {
-    const auto value = [&](Dim dim) {
-      return dims::evaluate(
-          dim, [&](const DimNode* atom) { return graph.symbols[static_cast<std::size_t>(atom->number)].hint; });
-    };
-    return is_satisfied(condition, value(condition.left), value(condition.right));
+    return is_satisfied(condition, [&](std::size_t symbol) { return graph.symbols[symbol].hint; });
   };
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     const std::int64_t own = graph.symbols[i].hint, larger = std::max<std::int64_t>(symbols[i].greatest, 2);

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <filesystem>
@@ -243,6 +244,38 @@ TEST_CASE("a tensor without elements whose other sizes are too large is refused"
   CHECK(results.floats(1) == Floats{2, 4});
   CHECK(call(f, 2, WEFT_ANY_KIND, too_wide, x).status == WEFT_BAD_CALL);
   CHECK(says("tensor 0 of the call has a size that is negative, or too many elements"));
+}
+
+TEST_CASE("sizes that vary are held to their range, to each other and to conditions" * needs(a_compiler)) {
+  PackageWriter writer;
+  const Tensor x = ones({4}), y = ones({4}), z = ones({3});
+  for (const Tensor& each : {x, y}) mark_dynamic(each, 0, 2, 8);
+  mark_dynamic(z, 0, 0, 100);
+  writer.add("f", compile([](const Tensor& x, const Tensor& y, const Tensor& z) {
+               return z.size(0) < x.size(0) * 2 ? x + y : x - y;
+             }),
+             x, y, z);
+  const RunFunction f(writer);
+  REQUIRE(f.status == WEFT_OK);
+  const auto status = [&](std::int64_t x_size, std::int64_t y_size, std::int64_t z_size) {
+    const auto of = [](std::int64_t size) {
+      return Given<float>{Floats(static_cast<std::size_t>(std::max<std::int64_t>(size, 0)), 1), {size}};
+    };
+    return call(f, 1, WEFT_ANY_KIND, of(x_size), of(y_size), of(z_size)).status;
+  };
+  CHECK(status(4, 4, 3) == WEFT_OK);
+  CHECK(status(8, 8, 15) == WEFT_OK);
+  CHECK(status(2, 2, 0) == WEFT_OK);
+  CHECK(status(9, 9, 0) == WEFT_MISMATCH);
+  CHECK(says("argument 0: size of dimension 0 is 9, the package holds sizes of at most 8"));
+  CHECK(status(1, 1, 0) == WEFT_MISMATCH);
+  CHECK(says("the package holds sizes of at least 2"));
+  CHECK(status(4, 5, 0) == WEFT_MISMATCH);
+  CHECK(says("argument 1: size of dimension 0 is 5, the package holds 4 there, as of argument 0: size of dimension 0"));
+  CHECK(status(4, 4, 8) == WEFT_MISMATCH);
+  CHECK(says("the package holds sizes with s1 < 2*s0"));
+  CHECK(status(4, 4, -1) == WEFT_BAD_CALL);
+  CHECK(status(4, 4, 7) == WEFT_OK);  // what was refused leaves nothing to the next call of its thread
 }
 
 TEST_CASE("a state that a forged package takes from an undefined argument is refused" * needs(a_compiler)) {

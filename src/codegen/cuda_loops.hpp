@@ -1,0 +1,66 @@
+// Opens the loops of one kernel for a device: which points of its axes belong to a block, to a thread of it, and to a
+// pack of neighbouring elements. In: a loop of the nest. Out: its head as text, with names for what its body reads. Who
+// derives from it (cuda.cpp) writes the bodies and closes the loops.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "codegen/cuda_writer.hpp"
+#include "loop/device_team.hpp"
+
+namespace weft::codegen {
+
+class DeviceLoops : protected DeviceWriter {
+ protected:
+  using DeviceWriter::DeviceWriter;
+
+  // ---- the grid: what a block walks
+  void open_grid();
+  // Teams of a block. In a loop over rows: the first one, and how many rows on its next one is.
+  int teams() const { return team_.threads / team_.members; }
+  std::string first_row() const;
+  std::string rows_on() const;
+  void count_rows();
+
+  // ---- a team of threads
+  void open_team();
+  void open_team_of_tile(const loop::Statement& it);
+  void open_team_of_panel(const loop::Statement& it);
+  void open_team_of_sums(const loop::Statement& it);
+  // What a loop over a product's panel keeps; -1: it is none.
+  static int kept_in(const loop::Statement& loop);
+  // The packs of a row that are this thread's.
+  void open_positions();
+  void enter_position();
+
+  // ---- loops of one thread
+  void open_serial(const loop::Statement& it);
+
+  // ---- packs
+  // From here on `number` says which pack of the vector axis this is.
+  void enter_pack(std::string number);
+  std::string pack_begin() const;
+  // Where this pack begins, and how many of its elements exist.
+  void open_pack();
+  void open_elements();
+
+  // A value in the registers of its thread, or in a tile.
+  std::string element(bool vector) const;
+  std::string kept(int i) const;
+
+  Dim blocks_ = 1;  // of the grid
+  bool pack_is_open_ = false;
+  std::vector<int> packs_;  // the loads and stores that have their pack here
+
+ private:
+  void open_grid_of_packs();
+  void open_grid_of_tiles();
+  void open_grid_of_rows();
+  void open_grid_of_columns();
+
+  const bool scans_ = loop::has_scans(kernel_);
+  bool all_exist_ = true;  // every thread that walks a row is at a pack of it
+  std::string pack_;       // which pack of the vector axis this is
+};
+
+}  // namespace weft::codegen
