@@ -24,7 +24,7 @@ struct Model {
   // The graph's outputs for its inputs, both in the order of the file. Recorded operation by operation, so that a
   // compiled function can call it; the number of a node in the file is the line of its operations. Sizes that the graph
   // computes from shapes stay sizes, symbolic ones too (mark_dynamic). Throws Error where inputs do not fit the file's
-  // types, and what the operations throw.
+  // types, where a parameter or a buffer of the file is missing below, and what the operations throw.
   std::vector<Tensor> operator()(const std::vector<Tensor>& inputs) const;
 
   std::map<std::string, Param> parameters;  // floating initializers that have axes, but for sizes, scales and the like

@@ -373,8 +373,17 @@ ExportedGraph load_graph(const std::string& path, Loc loc) {
   const std::string beside = tensors_path(path);
   if (access(beside.c_str(), F_OK) == 0)
     for (io::NamedTensor& each : io::load_tensors(beside, loc)) tensors.emplace(each.name, each.value);
-  return import_graph({reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()}, std::move(tensors),
-                      loc);
+  try {
+    return import_graph({reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()}, std::move(tensors),
+                        loc);
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const Error& error) {  // import_graph knows of no file
+    std::string why = error.what();
+    const std::string line = ", at " + to_string(loc);
+    if (why.ends_with(line)) why.resize(why.size() - line.size());
+    fail("load_graph", loc, path, ": ", why);
+  }
 }
 
 }  // namespace weft

@@ -98,6 +98,11 @@ Taps cubic_taps(const AxisOfResize& it, bool align_corners, DType dtype, Device 
   return {stack(indices), stack(weights)};
 }
 
+// Of symbolic sizes: whether they are equal, as a value, so that one graph serves all sizes.
+Tensor keeps_size(Dim from, Dim to, Device device) {
+  return number(from, DType::i64, device) == number(to, DType::i64, device);
+}
+
 // [from, to]: the share of each element in each element of the result.
 Tensor shares_of(const Tensor& index, const Tensor& weight, Dim from) {
   const Shape& taps = type_of(index).shape;
@@ -116,7 +121,9 @@ void differentiate_mix(const CallValues& call, std::span<Tensor> gradients) {
   const Tensor shares = shares_of(call.operands[1], call.operands[2], shape[1]), &given = call.gradients[0];
   gradients[0] = shape.rank() == 2 ? matmul(given, transpose(shares)) : matmul(shares, given);
 }
-Tensor mixed(const Tensor& x, int axis, const Taps& taps, Loc loc) {
+// `may_keep`: whether sizes may turn out equal (keeps_size), and then an element of weight 0 is not even an infinite
+// one.
+Tensor mixed(const Tensor& x, int axis, const Taps& taps, bool may_keep, Loc loc) {
   Shape result = type_of(x).shape;
   const Dim from = result[axis];
   result[axis] = type_of(taps.index).shape[1];
@@ -126,10 +133,13 @@ Tensor mixed(const Tensor& x, int axis, const Taps& taps, Loc loc) {
   const bool last = axis == result.rank() - 1;
   const auto body = [&](const Tensor& x, const Tensor& index, const Tensor& weight) {
     const Tensor rows = movedim(x, 1, 0);
+    const Tensor keeps =
+        may_keep ? keeps_size(type_of(x).shape[1], type_of(index).shape[1], type_of(x).device) : Tensor();
     Tensor sum;
     for (int i = 0; i < static_cast<int>(type_of(index).shape[0].constant()); ++i) {
       const Tensor taken = movedim(record(Op::gather, {rows, index[i]}, {}, {}, loc), 0, 1);
-      const Tensor part = taken * (last ? weight[i] : unsqueeze(weight[i], 1));
+      const Tensor share = last ? weight[i] : unsqueeze(weight[i], 1);
+      const Tensor part = may_keep ? where(keeps & (share == 0), 0, taken * share) : taken * share;
       sum = i == 0 ? part : sum + part;
     }
     return sum;
@@ -219,15 +229,24 @@ Tensor interpolate(At given, const InterpolateOptions& options) {
       x = nearest(x, 2 + i, it, options.mode == Interpolation::nearest_exact, call.loc());
       continue;
     }
-    // An axis that keeps its size keeps its values: 0 times an infinite neighbour would be NaN. Symbolic sizes are
-    // decided to be equal or not.
-    if ((it.scale == 0 || it.scale == 1 || options.align_corners) && it.from == it.to) continue;
+    // An axis that keeps its size keeps its values: 0 times an infinite neighbour would be NaN. Whether symbolic sizes
+    // are equal is a value: decided, a package for images of many sizes would refuse those of the result's size.
+    const bool in_place = it.scale == 0 || it.scale == 1 || options.align_corners;
+    if (in_place && it.from.same(it.to)) continue;
+    const bool may_keep = in_place && !(it.from.is_constant() && it.to.is_constant());
     if (options.antialias) {
+      const Tensor given = x;
       x = averaged(x, 2 + i, it, options.mode == Interpolation::bicubic, options.align_corners, call.loc());
+      if (may_keep) {
+        const Tensor place = minimum(positions(0, Shape::of(it.to), type.device, call.loc()), it.from - Dim(1));
+        const Tensor same =
+            movedim(record(Op::gather, {movedim(given, 2 + i, 0), place}, {}, {}, call.loc()), 0, 2 + i);
+        x = where(keeps_size(it.from, it.to, type.device), same, x);
+      }
       continue;
     }
     const auto taps_of = options.mode == Interpolation::bicubic ? cubic_taps : linear_taps;
-    x = mixed(x, 2 + i, taps_of(it, options.align_corners, wide, type.device, call.loc()), call.loc());
+    x = mixed(x, 2 + i, taps_of(it, options.align_corners, wide, type.device, call.loc()), may_keep, call.loc());
   }
   return cast(x, type.dtype);
 }

@@ -172,6 +172,7 @@ Model make_model(ModelData data, const std::string& file, Loc loc) {
         model.parameters.emplace(each.name, Param(tensor));
       else
         model.buffers.emplace(each.name, Buffer(tensor));
+      made->held.push_back(each.name);
       each.bytes = {};
       each.file = {};
     } else if (few) {
@@ -265,6 +266,15 @@ std::vector<Tensor> Model::operator()(const std::vector<Tensor>& inputs) const {
   if (inputs.size() != program.inputs.size())
     fail("onnx::Model", loc, "the model takes ",
          counted(static_cast<std::int64_t>(program.inputs.size()), "input", "inputs"), ", and gets ", inputs.size());
+  for (const std::string& name : program.held) {
+    const auto parameter = parameters.find(name);
+    const auto buffer = buffers.find(name);
+    const Tensor* const tensor = parameter != parameters.end() ? &parameter->second.tensor()
+                                 : buffer != buffers.end()     ? &buffer->second.tensor()
+                                                               : nullptr;
+    if (!tensor || !tensor->defined())
+      fail("onnx::Model", loc, "the model has no value for ", name, ", which is a parameter or buffer of the file");
+  }
   Device device = Device::cpu();
   if (!parameters.empty()) device = parameters.begin()->second->device(loc);
   Scope scope;

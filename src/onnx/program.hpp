@@ -22,6 +22,7 @@ struct Program {
   std::unordered_map<const NodeData*, std::vector<std::string>> last_uses;
   std::map<std::string, Value> constants;            // small initializers
   std::map<std::string, const TensorData*> tensors;  // other initializers that are no parameters
+  std::vector<std::string> held;                     // names of parameters and buffers, which a Model has
   std::vector<const ValueData*> inputs;              // those that are no initializers
 };
 

@@ -1,6 +1,8 @@
 // Writing. In: the innermost call, of a function that is compiled for it. Out: a specialization as a package holds it,
 // and the file.
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 
 #include "base/fail.hpp"
@@ -25,7 +27,12 @@ struct PackageDraft {
   runtime::PackageFile file;
   std::vector<FunctionHandle> functions;  // by entry: what it was made from
   std::vector<bool> holds;                // by entry: whether it holds what is bound to it
-  std::vector<Tensor> weights;            // of file.weights
+  // Of file.weights: the elements, and by the names of functions the leaf that reads them.
+  struct Weight {
+    Tensor value;
+    std::map<std::string, std::string, std::less<>> leaves;
+  };
+  std::vector<Weight> weights;
 };
 
 namespace {
@@ -87,10 +94,22 @@ std::string weight_name(const std::string& name) {
   return path.empty() ? name : path;
 }
 
-// The number of the file's weight that is this tensor.
+// The number of the file's weight that is this tensor. Functions share it; two leaves of one function do not, though
+// they hold one tensor so far (layers that began as copies of one): each has a name, by which it is replaced alone.
 std::size_t add_weight(EntryName name, PackageDraft& to, const Tensor& value, const std::string& leaf) {
-  const auto known = std::ranges::find_if(to.weights, [&](const Tensor& each) { return each.same(value); });
-  if (known != to.weights.end()) return static_cast<std::size_t>(known - to.weights.begin());
+  std::optional<std::size_t> known;
+  for (std::size_t i = 0; i < to.weights.size(); ++i) {
+    if (!to.weights[i].value.same(value)) continue;
+    const auto read = to.weights[i].leaves.find(name.text);
+    if (read != to.weights[i].leaves.end() && read->second != leaf) continue;
+    const bool is_named_so = read != to.weights[i].leaves.end() || to.file.weights[i].name == weight_name(leaf);
+    if (is_named_so || !known) known = i;
+    if (is_named_so) break;
+  }
+  if (known) {
+    to.weights[*known].leaves.emplace(name.text, leaf);
+    return *known;
+  }
   const auto taken = [&](const std::string& text) {
     return std::ranges::find(to.file.weights, text, &runtime::PackageWeight::name) != to.file.weights.end();
   };
@@ -101,7 +120,7 @@ std::size_t add_weight(EntryName name, PackageDraft& to, const Tensor& value, co
   runtime::PackageWeight weight{.name = text, .dtype = type_of(value).dtype, .sizes = {}};
   for (const Dim size : type_of(value).shape) weight.sizes.push_back(size.constant());
   to.file.weights.push_back(std::move(weight));
-  to.weights.push_back(value);
+  to.weights.push_back({value, {{std::string(name.text), leaf}}});
   return to.weights.size() - 1;
 }
 
@@ -358,7 +377,7 @@ void PackageWriter::write(const std::string& path, Loc loc) const {
   std::vector<io::HostElements> elements;
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < all.weights.size(); ++i) {
-    elements.emplace_back(draft_->weights[i], loc);
+    elements.emplace_back(draft_->weights[i].value, loc);
     order.push_back(i);
   }
   const auto text_of = [&](std::size_t i) {
@@ -376,7 +395,7 @@ void PackageWriter::write(const std::string& path, Loc loc) const {
     weight.offset = at;
     weight.digest = digest(text_of(i));
     at += text_of(i).size();
-    tensors.push_back({weight.name, type_of(draft_->weights[i])});
+    tensors.push_back({weight.name, type_of(draft_->weights[i].value)});
   }
   if (!tensors.empty()) all.weights_header = io::write_safetensors_header(tensors, {});
   std::string refusal;

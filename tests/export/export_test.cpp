@@ -121,6 +121,10 @@ TEST_CASE("a file and its weights beside it") {
                  "the weight 'in.weight' is f32[17,8], and the graph's is f32[16,8]"));
   CHECK(contains(message_of([&] { graph({x, x}); }), "the graph takes 1 argument, and 2 were given"));
   CHECK(contains(message_of([&] { load_graph(folder.file("none.json")); }), "[load_graph]"));
+  io::save(folder.file("weights.graph"), model);  // any other file
+  const std::string said = message_of([&] { load_graph(folder.file("weights.graph")); });
+  CHECK(contains(said, "[load_graph] " + folder.file("weights.graph") + ": [import_graph] "));
+  CHECK(said.find(", at ") == said.rfind(", at "));
 }
 
 TEST_CASE("state is an output, loops have bodies, numbers keep their bits") {

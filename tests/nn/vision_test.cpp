@@ -148,21 +148,31 @@ TEST_CASE("interpolate: layers, other dtypes, sizes of another tensor, and what 
   refused([&] { channel_shuffle(x, 3); }, "3 groups do not divide 2 channels");
 }
 
-TEST_CASE("interpolate to the size that an image has keeps infinite elements, of symbolic sizes too") {
-  for (const Interpolation mode : {Interpolation::bilinear, Interpolation::bicubic}) {
-    const auto resize = [](const Tensor& x, const Tensor& like, int mode) {
-      return interpolate(x, {.size = Sizes{like.size(0), like.size(1)}, .mode = static_cast<Interpolation>(mode)});
-    };
-    const auto compiled = compile(resize, {.dynamic = true, .backend = Backend::eager});
-    for (const std::int64_t to : {3, 4, 5}) {
-      const Tensor image = reshape(cast(arange(16), DType::f32), {1, 1, 4, 4});
-      const Tensor x = where(image == 5, -HUGE_VAL, image), like = zeros({to, to});
-      const Tensor found = compiled(x, like, static_cast<int>(mode)),
-                   expected = resize(x, like, static_cast<int>(mode));
-      CHECK(all((found == expected) | (isnan(found) & isnan(expected))).item<bool>());
-      CHECK((to != 4 || all(found == x).item<bool>()));
+TEST_CASE("interpolate to the size that an image has keeps infinite elements, in the one graph of symbolic sizes too") {
+  for (const Interpolation mode : {Interpolation::bilinear, Interpolation::bicubic})
+    for (const bool antialias : {false, true}) {
+      const auto resize = [](const Tensor& x, const Tensor& like, int mode, bool antialias) {
+        return interpolate(x, {.size = Sizes{like.size(0), like.size(1)},
+                               .mode = static_cast<Interpolation>(mode),
+                               .antialias = antialias});
+      };
+      const auto slope = [](const Tensor& x, const Tensor& like, int mode, bool antialias) {
+        return grad([&](const Tensor& x) { return sum(square(decltype(resize){}(x, like, mode, antialias))); }, x);
+      };
+      const auto compiled = compile(resize, {.dynamic = true, .backend = Backend::eager});
+      const auto slopes = compile(slope, {.dynamic = true, .backend = Backend::eager});
+      for (const std::int64_t to : {3, 4, 5}) {
+        const Tensor image = reshape(cast(arange(16), DType::f32), {1, 1, 4, 4});
+        const Tensor x = where(image == 5, -HUGE_VAL, image), like = zeros({to, to});
+        const Tensor found = compiled(x, like, static_cast<int>(mode), antialias),
+                     expected = resize(x, like, static_cast<int>(mode), antialias);
+        CHECK(all((found == expected) | (isnan(found) & isnan(expected))).item<bool>());
+        CHECK((to != 4 || all(found == x).item<bool>()));
+        loops_test::check_close(slopes(image, like, static_cast<int>(mode), antialias),
+                                slope(image, like, static_cast<int>(mode), antialias), 1e-5);
+      }
+      CHECK(specialization_count(compiled) == 1);
     }
-  }
 }
 
 TEST_CASE("grid_sample and affine_grid give PyTorch's results and gradients") {

@@ -56,6 +56,23 @@ TEST_CASE("sizes that have one name in the file must be equal") {
       unequal("axis 0 of input 0 (x) is 16", "axis 1 of input 0 (x) is 8", "s0"));
 }
 
+TEST_CASE("a parameter that was taken out of a model is missed, also where the operation could do without it") {
+  GraphData g;
+  g.nodes = {{"a", "Gemm", "", {"x", "w", "c"}, {"y"}}};
+  g.initializers = {tensor("w", reshape(from_list<float>({1, 2, 3, 4, 5, 6}), {3, 2})),
+                    tensor("c", from_list<float>({10, 20}))};
+  const onnx::Model model = load(model_of(std::move(g), {{2, ""}, {3, ""}}));
+  CHECK(same(model({ones({2, 3})})[0], from_list<float>({19, 32}) + zeros({2, 1})));
+  onnx::Model less = model, empty = model;
+  less.parameters.erase("c");
+  empty.parameters.at("c") = Param(Tensor());
+  for (const onnx::Model& each : {less, empty})
+    has(test::message_of([&] {
+          each({ones({2, 3})});
+        }),
+        "[onnx::Model] the model has no value for c, which is a parameter or buffer of the file");
+}
+
 TEST_CASE("in a compiled function symbolic sizes of one name are a condition of the graph" * needs(a_compiler)) {
   const onnx::Model model = added();
   const auto f = compile(

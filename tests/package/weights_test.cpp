@@ -151,6 +151,31 @@ TEST_CASE("functions of one file share their weights, which can be replaced" * n
   CHECK(is_of(other));
 }
 
+TEST_CASE("layers that began as copies of one are replaced each for itself" * needs(a_compiler)) {
+  const Folder folder;
+  Many model;
+  model.parts.assign(3, Param(normal({2})));  // one tensor under three names
+  const Tensor x = normal({6});
+  PackageWriter writer;
+  const auto last = [](const Many& model, const Tensor& x) { return model.parts[2] * slice(x, 0, 4, 6); };
+  writer.add({"joined", {.weights = true}}, compile(joined, bind(model)), x);
+  writer.add({"last", {.weights = true}}, compile(last, bind(model)), x);
+  writer.write(folder.file("f.weft"));
+  Package loaded = load_package(folder.file("f.weft"));
+  CHECK(loaded.weights() == std::vector<std::string>{"parts.0", "parts.1", "parts.2"});
+  const auto f = loaded.function<OfTensor>("joined"), g = loaded.function<OfTensor>("last");
+  CHECK(bits_of(f(x)) == bits_of(joined(model, x)));
+  const Tensor other = normal({2});
+  loaded.update_constants("parts.0", other);
+  model.parts[0] = Param(other);
+  CHECK(bits_of(f(x)) == bits_of(joined(model, x)));
+  CHECK(bits_of(g(x)) == bits_of(last(model, x)));
+  loaded.update_constants("parts.2", other * 2);
+  model.parts[2] = Param(other * 2);
+  CHECK(bits_of(f(x)) == bits_of(joined(model, x)));
+  CHECK(bits_of(g(x)) == bits_of(last(model, x)));
+}
+
 TEST_CASE("weights that calls have packed: the same bits in each call, and others are seen at once" *
           needs(a_compiler)) {
   const Folder folder;
