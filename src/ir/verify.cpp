@@ -109,7 +109,10 @@ void verify_nodes(const Graph& graph) {
                  graph.number(start), ", which is no all_reduce_start of its group");
     }
     for (const auto& body : node.bodies()) body->symbols.empty() ? verify_nodes(*body) : verify(*body);
-    if (!node.bodies().empty()) verify_region(node, concat_text("%", i, " ", row.name));
+    if (row.kind == OpKind::region)
+      verify_region(node, concat_text("%", i, " ", row.name));
+    else
+      WEFT_CHECK(node.bodies().empty(), "%", i, " ", row.name, " has bodies");
   }
   for (std::size_t i = 0; i < graph.digests.size(); ++i)
     WEFT_CHECK(graph.digests[i] == digest_of(*graph.nodes[i].node()), "%", i, " ", info(graph.nodes[i].node()->op).name,

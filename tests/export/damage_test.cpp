@@ -89,6 +89,31 @@ TEST_CASE("an imported graph that reads outside of its operands is refused") {
   for (const std::string& what : refusals(later, ones({5}))) CHECK(contains(what, "slice has a size of -85"));
 }
 
+TEST_CASE("an imported operation has the bodies that it needs, and no others") {
+  const ExportedGraph graph = export_graph(
+      compile([](const Tensor& x) {
+        const Tensor last = scan([](const Tensor& h, const Tensor& row) { return h + row; }, zeros({2}), x);
+        return cond(
+            any(last > 0), [](const Tensor& x) { return x * 2; }, [](const Tensor& x) { return x - 1; },
+            while_loop([](const Tensor& x) { return any(x > 1); }, [](const Tensor& x) { return x / 2; },
+                       softmax(last)));
+      }),
+      ones({3, 2}));
+  const std::string whole = graph.json();
+  CHECK(import_graph(whole).json() == whole);
+  std::size_t found = 0;
+  for (std::size_t at = 0; (at = whole.find("\"bodies\"", at)) != whole.npos; ++at, ++found) {
+    std::string without = whole;
+    without.replace(at, 8, "\"bodied\"");
+    CAPTURE(without);
+    CHECK(contains(message_of([&] { import_graph(without); }), "bodies"));
+  }
+  CHECK(found == 4);
+  CHECK(contains(
+      refusal(1, "%0 f32[2] = input(0)\n%1 f32[2] = neg(%0)\n  %0 f32[2] = input(0)\n  return %0\nreturn %1\n"),
+      "%1 neg has bodies"));
+}
+
 TEST_CASE("sizes that would take long to read are refused" * doctest::timeout(20)) {
   std::string nested = "s0", sum = "((s0", symbols = "s0 = size 4, at least 2\n";
   for (int i = 0; i < 16; ++i) nested = "floor_divide(" + nested + " + s0, 3)";
