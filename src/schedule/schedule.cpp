@@ -16,6 +16,7 @@
 #include "ir/offload_mark.hpp"
 #include "schedule/buffers.hpp"
 #include "schedule/kernel_axes.hpp"
+#include "schedule/late_gathers.hpp"
 #include "schedule/lowered.hpp"
 #include "schedule/order.hpp"
 #include "schedule/places.hpp"
@@ -408,7 +409,7 @@ Schedule chosen_at_borders(Schedule over, Schedule up_to, const Score& score) {
 }  // namespace
 
 Schedule make_schedule(const Graph& graph, Device device, const Providers& providers, ScheduleChoices choices) {
-  Graph fresh = with_fresh_outputs(with_further_results(graph, device));
+  Graph fresh = with_fresh_outputs(with_further_results(with_late_gathers(graph), device));
   const auto made = [&](bool borders) { return Scheduler(fresh, device, providers, choices, borders).run(); };
   Schedule over = made(false);
   if (!choices.fuses || !choices.regions || !uses_differ(over)) return over;
