@@ -350,10 +350,11 @@ class LatePlacer {
       int read = reads_[s];
       for (const std::uint32_t before : graph_.before[s])
         if (!done_[before]) read = std::max(read, derived_[before]);
-      if (read >= 0) wanted_ = std::max(wanted_, std::min(static_cast<std::size_t>(read) + 2, gathers_.size()));
-      begin();
-      if (read >= 0)
+      if (read >= 0) {
         for (const std::uint32_t each : of_gather_[static_cast<std::size_t>(read)]) add(each);
+        wanted_ = std::max(wanted_, std::min(static_cast<std::size_t>(read) + 2, gathers_.size()));
+      }
+      begin();
       add(s);
       begin();
     }
@@ -439,8 +440,8 @@ void order_steps(Schedule& schedule, std::size_t fixed, std::span<const std::uin
       best = std::move(order);
     }
   if (device.type != Device::Type::cpu) {
-    best = LatePlacer(best, schedule, graph).run();
     hasten_collectives(best, schedule, graph);
+    best = LatePlacer(best, schedule, graph).run();
     postpone_last(best, schedule, graph);
   }
   postpone_updates(best, schedule, graph, score);

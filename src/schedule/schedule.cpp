@@ -256,7 +256,9 @@ class Scheduler {
     const std::size_t most = providers_.most_sets(kernel, device_);
     if (most <= 1) return false;
     const std::optional<loop::Kernel> any = with_any_first_extent(kernel);
-    Table& table = tables_[loop::shared_text(any ? *any : kernel)];
+    // What is computed for two recomputations is wanted at two times.
+    const std::uint32_t again = members.empty() ? 0 : graph_.nodes[members.front()].node()->recomputation;
+    Table& table = tables_[{loop::shared_text(any ? *any : kernel), again}];
     if (table.kernels.size() == most) close(table);
     if (table.kernels.empty()) {
       table.step = schedule_.steps.size();
@@ -381,7 +383,8 @@ class Scheduler {
   Schedule schedule_;
   ScheduleBuffers buffers_;
   LoweredGroups lowered_;
-  std::map<std::string, Table> tables_;  // by the text of the kernel, of this depth
+  // By the text of the kernel, of this depth, and its recomputation.
+  std::map<std::pair<std::string, std::uint32_t>, Table> tables_;
 };
 
 // What a schedule moves, with what its launches are worth.
