@@ -63,7 +63,8 @@ class LateGathers {
 
   void find_readers() {
     readers_.resize(graph_.nodes.size());
-    for (const std::uint32_t i : order_) each_operand(i, [&](std::uint32_t operand) { readers_[operand].push_back(i); });
+    for (const std::uint32_t i : order_)
+      each_operand(i, [&](std::uint32_t operand) { readers_[operand].push_back(i); });
   }
 
   // A reader that is no part of the gather, of a value that is one.
@@ -106,7 +107,9 @@ class LateGathers {
     std::vector<std::uint32_t> open{value};
     for (std::size_t next = 0; next < open.size() && open.size() <= most_operations; ++next) {
       const std::vector<std::uint32_t>& readers = readers_[open[next]];
-      const auto is_light = [&](std::uint32_t reader) { return is_pointwise(node(reader).op) || is_view(node(reader).op); };
+      const auto is_light = [&](std::uint32_t reader) {
+        return is_pointwise(node(reader).op) || is_view(node(reader).op);
+      };
       const bool has_memory = std::ranges::any_of(
           readers, [&](std::uint32_t reader) { return info(node(reader).op).kind == OpKind::contraction; });
       if (has_memory) continue;
