@@ -12,8 +12,6 @@ namespace {
 
 // A kernel computes so few operations again for another that reads their result.
 constexpr std::size_t most_operations = 24;
-// What may still be read while a gather is held: that of the gathers before this one after it.
-constexpr std::size_t held_with = 2;
 
 bool is_leaf(const Node& node) { return info(node.op).kind == OpKind::leaf; }
 
@@ -85,8 +83,7 @@ class LateGathers {
         const Dim elements = node(part).type.shape.element_count(), all = gather.type.shape.element_count();
         if (!elements.is_constant() || !all.is_constant() || 2 * elements.constant() > all.constant()) return;
         const auto later = std::ranges::upper_bound(reads, first_read.at(recomputation));
-        if (reads.end() - later < static_cast<std::ptrdiff_t>(held_with)) return;
-        if (may_be_read_after(i, *(later + (held_with - 1)))) copied_.insert(part);
+        if (later != reads.end() && may_be_read_after(i, *later)) copied_.insert(part);
       });
   }
   bool is_read_by(std::uint32_t value, std::uint32_t reader) const {
