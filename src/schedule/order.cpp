@@ -293,8 +293,8 @@ std::vector<bool> find_late(const Schedule& schedule) {
   return late;
 }
 
-// By step: which of the late collectives it is computed from alone (arguments aside), as a weight in another dtype is;
-// of several the last, by their number in `place`. -1: of none, or of others too.
+// By step: which of the late collectives it is computed from alone, as a weight in another dtype is; of several the
+// last, by their number in `place`. -1: of none, or of others too.
 std::vector<int> find_derived(const Schedule& schedule, const std::vector<bool>& late,
                               const std::vector<std::size_t>& place) {
   using Kind = ScheduleBuffer::Kind;
@@ -316,7 +316,7 @@ std::vector<int> find_derived(const Schedule& schedule, const std::vector<bool>&
       if (writes[b] || writer[buffer] >= 0)
         alone &= kind == Kind::temporary;
       else
-        alone &= kind != Kind::temporary && kind != Kind::result;
+        alone = false;
       last = std::max(last, writer[buffer]);
     }
     if (alone) derived[s] = last;
@@ -403,6 +403,33 @@ class LatePlacer {
   std::size_t wanted_ = 0, begun_ = 0;  // gathers: that may begin, and that have
 };
 
+// A collective that sends much more than the one after it, as that of a table of words does: of the steps between the
+// one before it and it, those that it waits for come first. The rest runs while it is on its way.
+void hasten_large(Steps& order, const Schedule& schedule, const StepGraph& graph, const Score& score) {
+  constexpr double much = 2;
+  const auto bytes_sent = [&](std::size_t place) {
+    const Step& step = schedule.steps[order[place]];
+    const ScheduleBuffer& sent = schedule.buffers[static_cast<std::size_t>(step.buffers.front())];
+    return score.number(storage_bytes(info(sent.dtype), sent.elements));
+  };
+  std::vector<std::size_t> places;  // of collectives that are hastened
+  for (std::size_t i = 0; i < order.size(); ++i)
+    if (const Payload& payload = *schedule.steps[order[i]].payload; payload.is_collective() && !payload.is_late())
+      places.push_back(i);
+  for (std::size_t c = 0; c + 1 < places.size(); ++c) {
+    const std::size_t begin = c == 0 ? 0 : places[c - 1] + 1, end = places[c] + 1;
+    if (bytes_sent(places[c]) <= much * bytes_sent(places[c + 1])) continue;
+    std::vector<bool> needed(order.size());
+    needed[order[places[c]]] = true;
+    for (std::size_t at = end; at-- > begin;)
+      if (needed[order[at]])
+        for (const std::uint32_t before : graph.before[order[at]]) needed[before] = true;
+    std::stable_partition(order.begin() + static_cast<std::ptrdiff_t>(begin),
+                          order.begin() + static_cast<std::ptrdiff_t>(end),
+                          [&](std::uint32_t step) { return needed[step]; });
+  }
+}
+
 // Updates, and what is done for nobody's collective, come in the order of the collectives that they wait for: those of
 // the last are not in the way of the others.
 void postpone_last(Steps& order, const Schedule& schedule, const StepGraph& graph) {
@@ -441,6 +468,7 @@ void order_steps(Schedule& schedule, std::size_t fixed, std::span<const std::uin
     }
   if (device.type != Device::Type::cpu) {
     hasten_collectives(best, schedule, graph);
+    hasten_large(best, schedule, graph, score);
     best = LatePlacer(best, schedule, graph).run();
     postpone_last(best, schedule, graph);
   }

@@ -17,6 +17,8 @@ using test::Traced;
 namespace {
 
 const Device gpu = Device::cuda();
+constexpr std::int64_t layers = 6, width = 256, time = 128, batch = 16, vocabulary = 8000;
+constexpr std::int64_t bucket_bytes = 4 << 20;  // a layer and a bit
 
 // Rank 0 of two processes, which agree.
 class TwoProcesses final : public runtime::ProcessGroup {
@@ -73,7 +75,7 @@ Planned plan(Model model, Optimizer optimizer, F loss_of) {
   {
     const Autocast scope(DType::bf16);
     auto [loss, gradients] = value_and_grad([&](const Model& m) { return loss_of(t, m); }, model);
-    optimizer.update(model, distributed::average(gradients));
+    optimizer.update(model, distributed::average(gradients, {.bytes = bucket_bytes}));
     outputs.push_back(distributed::all_reduce(loss, distributed::Reduction::mean));
   }
   const auto give = [&](Tensor& value) {
@@ -87,7 +89,6 @@ Planned plan(Model model, Optimizer optimizer, F loss_of) {
   return made;
 }
 
-constexpr std::int64_t layers = 6, width = 256, time = 128, batch = 16, vocabulary = 8000;
 Planned gpt2(bool in_parts, std::optional<DType> sent_as = {}) {
   join();
   seed(1);
@@ -240,6 +241,19 @@ TEST_CASE("on a device updates come in the order of the collectives that they wa
     }
     CHECK(count >= 8);
   }
+}
+
+TEST_CASE("on a device the gradient of a table of words is sent before the gradients that no other waits for") {
+  const Planned planned = gpt2(false);
+  const std::vector<Step>& steps = planned.schedule.steps;
+  const std::int64_t table_bytes = vocabulary * width * 4;
+  int sent = -1;
+  for (std::size_t s = 0; s < steps.size(); ++s)
+    if (steps[s].payload->is_collective() && planned.bytes(steps[s].buffers.front()) >= table_bytes)
+      sent = static_cast<int>(s);
+  REQUIRE(sent >= 0);
+  // Those of weights of the first layers.
+  CHECK(products_between(planned, sent, static_cast<int>(steps.size())) >= 4);
 }
 
 // The model of tests/distributed/sharded.cpp, which the same must hold of on two devices.
