@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -24,7 +23,7 @@ bool is_light(const Node& node) {
 
 class Placer {
  public:
-  explicit Placer(const Graph& graph) : graph_(graph), gather_(graph.nodes.size(), none) {
+  Placer(const Graph& graph, bool ahead) : graph_(graph), ahead_(ahead), gather_(graph.nodes.size(), none) {
     for (const Tensor& value : graph.nodes) taken_.insert(value.node()->recomputation);
   }
 
@@ -127,12 +126,17 @@ class Placer {
       }
       last[gather] = u;
       turns_[{uses[u].node, uses[u].gather}] = turn[gather];
+      const Turn now{uses[u].gather, turn[gather]};
+      if (std::ranges::find(first_uses_, now) == first_uses_.end()) first_uses_.push_back(now);
     }
   }
 
   Graph make() {
     results_.resize(gather_.size());
     copies_.resize(static_cast<std::size_t>(count_));
+    gathers_.resize(static_cast<std::size_t>(count_));
+    for (std::size_t i = 0; i < gather_.size(); ++i)
+      if (gather_[i] != none && node(i).op == Op::all_gather) gathers_[static_cast<std::size_t>(gather_[i])] = i;
     std::vector<Tensor> operands;
     for (const std::size_t i : order_) {
       if (is_leaf(node(i))) {
@@ -157,38 +161,62 @@ class Placer {
     return result;
   }
   int gather_of(const Tensor& value) const { return gather_[graph_.number(value)]; }
-  // From here on it is the gather of this turn that is read.
+  // From here on it is the gather of this turn that is read; the one after it begins then, where it does so ahead.
   void turn_to(int gather, std::uint32_t turn) {
     Copies& copies = copies_[static_cast<std::size_t>(gather)];
-    if (copies.turn == turn && copies.recomputation != 0) return;
-    while (!taken_.insert(++last_taken_).second) continue;
-    copies = {turn, last_taken_, {}};
+    copies.turn = turn;
+    const Turn now{gather, turn};
+    if (next_use_ == first_uses_.size() || first_uses_[next_use_] != now) return;
+    ++next_use_;
+    if (!ahead_) return;
+    made(graph_.nodes[gathers_[static_cast<std::size_t>(gather)]]);
+    if (next_use_ == first_uses_.size()) return;
+    const auto [next, of_next] = first_uses_[next_use_];
+    Copies& later = copies_[static_cast<std::size_t>(next)];
+    const std::uint32_t before = std::exchange(later.turn, of_next);
+    made(graph_.nodes[gathers_[static_cast<std::size_t>(next)]]);
+    later.turn = before;
   }
   Tensor made(const Tensor& value) {
     const std::size_t number = graph_.number(value);
     if (gather_[number] == none) return results_[number][value.output()];
     Copies& copies = copies_[static_cast<std::size_t>(gather_[number])];
-    if (const auto found = copies.by_node.find(number); found != copies.by_node.end()) return found->second;
+    const std::uint32_t turn = copies.turn;
+    const std::pair key(number, turn);
+    if (const auto found = copies.by_node.find(key); found != copies.by_node.end()) return found->second;
+    if (copies.recomputations.size() <= turn) copies.recomputations.resize(turn + 1, 0);
+    while (copies.recomputations[turn] == 0)
+      if (taken_.insert(++last_taken_).second) copies.recomputations[turn] = last_taken_;
     std::vector<Tensor> operands;
     for (const Tensor& operand : node(number).inputs()) operands.push_back(made(operand));
     const Tensor copy = Builder::copy(node(number), operands);
-    copy.node()->recomputation = copies.recomputation;
-    copies.by_node.emplace(number, copy);
+    copy.node()->recomputation = copies.recomputations[turn];
+    copies.by_node.emplace(key, copy);
     return copy;
   }
 
-  // What belongs to a gather, as it is read now.
+  // What belongs to a gather, and the turn that is read now.
   struct Copies {
-    std::uint32_t turn = 0, recomputation = 0;
-    std::unordered_map<std::size_t, Tensor> by_node = {};
+    std::uint32_t turn = 0;
+    std::vector<std::uint32_t> recomputations = {};                        // by turn
+    std::map<std::pair<std::size_t, std::uint32_t>, Tensor> by_node = {};  // and by turn
+  };
+  struct Turn {
+    int gather;
+    std::uint32_t turn;
+    bool operator==(const Turn&) const = default;
   };
   const Graph& graph_;
+  const bool ahead_;
   std::vector<int> gather_;  // by node; none: it belongs to none
   int count_ = 0;
   std::vector<std::size_t> order_;                              // of the nodes that belong to none
   std::map<std::pair<std::size_t, int>, std::uint32_t> turns_;  // by the node that reads, and what it reads
   std::vector<std::vector<Tensor>> results_;                    // by node
   std::vector<Copies> copies_;                                  // by gather
+  std::vector<std::size_t> gathers_;                            // by gather: its node
+  std::vector<Turn> first_uses_;                                // in the order of their first readers
+  std::size_t next_use_ = 0;                                    // of first_uses_: the first that is not read yet
   std::unordered_set<std::uint32_t> taken_;                     // numbers of recomputations
   std::uint32_t last_taken_ = 0;
 };
@@ -196,7 +224,7 @@ class Placer {
 }  // namespace
 
 Graph place_gathers(const Graph& graph, const PassContext& context) {
-  return Placer(in_bodies(graph, place_gathers, context)).run();
+  return Placer(in_bodies(graph, place_gathers, context), context.device.type != Device::Type::cpu).run();
 }
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 #include "weft/distributed.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "record/record.hpp"
 #include "record/shards.hpp"
@@ -113,7 +114,9 @@ void average_together(std::span<Tensor* const> tensors, Loc loc) {
 
 }  // namespace
 
-// Buckets follow the order in which the tensors were recorded, which is the same in every process.
+// Buckets follow the order in which the tensors were recorded, which is the same in every process: that of a
+// derivative. A tensor that is larger than a bucket comes two earlier. The gradient of a table of words is known last,
+// and takes long to send: what the buckets after it wait for, gradients that no other waits for, is computed meanwhile.
 void average(const LeafList& values, const distributed::Buckets& buckets, Loc loc) {
   const LooseComposite call("average", loc);
   if (!runtime::process_group()) return;
@@ -126,11 +129,15 @@ void average(const LeafList& values, const distributed::Buckets& buckets, Loc lo
         tensors.push_back(&leaf.tensor());
     }
   std::ranges::stable_sort(tensors, {}, [](const Tensor* each) { return each->node()->sequence; });
+  constexpr std::ptrdiff_t earlier = 2;
+  std::vector<std::vector<Tensor*>> all;
   std::vector<Tensor*> bucket;
   std::int64_t bytes = 0;
-  const auto send = [&] {
-    if (!bucket.empty()) average_together(bucket, call.loc());
-    bucket.clear();
+  const auto close = [&] {
+    if (bucket.empty()) return;
+    const bool is_large = bytes > buckets.bytes;
+    const auto place = all.end() - (is_large ? std::min(earlier, std::ssize(all)) : 0);
+    all.insert(place, std::exchange(bucket, {}));
     bytes = 0;
   };
   for (Tensor* const each : tensors) {
@@ -140,11 +147,12 @@ void average(const LeafList& values, const distributed::Buckets& buckets, Loc lo
         count.is_constant() ? static_cast<std::int64_t>(storage_bytes(type.dtype, count.constant())) : buckets.bytes;
     const bool fits = bucket.empty() || (type_of(*bucket[0]).dtype == type.dtype &&
                                          type_of(*bucket[0]).device == type.device && bytes + own <= buckets.bytes);
-    if (!fits) send();
+    if (!fits) close();
     bucket.push_back(each);
     bytes += own;
   }
-  send();
+  close();
+  for (const std::vector<Tensor*>& each : all) average_together(each, call.loc());
 }
 
 void replicate(const LeafList& values, int root, Loc loc) {

@@ -43,6 +43,24 @@ std::vector<Ordered> assign_two_lanes(std::span<const std::vector<Touched>> step
   return ordered;
 }
 
+std::uintptr_t bytes_of(const std::vector<Touched>& step) {
+  std::uintptr_t bytes = 0;
+  for (const Touched& touched : step) bytes += touched.end - touched.begin;
+  return bytes;
+}
+// By step: a collective that moves much more than the one after it.
+std::vector<bool> find_large(std::span<const std::vector<Touched>> steps) {
+  constexpr std::uintptr_t much = 2;
+  std::vector<bool> large(steps.size(), false);
+  const std::vector<Touched>* next = nullptr;
+  for (std::size_t i = steps.size(); i-- > 0;) {
+    if (!is_collective(steps[i])) continue;
+    large[i] = next && bytes_of(steps[i]) > much * bytes_of(*next);
+    next = &steps[i];
+  }
+  return large;
+}
+
 }  // namespace
 
 std::vector<Ordered> assign_lanes(std::span<const std::vector<Touched>> steps) {
@@ -52,8 +70,17 @@ std::vector<Ordered> assign_lanes(std::span<const std::vector<Touched>> steps) {
   std::vector<std::size_t> last;                                // by lane: its latest step
   const bool apart = std::ranges::any_of(steps, is_collective);
   const std::size_t most = apart ? lane_of_collectives : most_lanes;
+  const std::vector<bool> large = find_large(steps);
+  std::vector<std::size_t> first;  // what the latest large collective waits for, the latest first
   for (std::size_t i = 0; i < steps.size(); ++i) {
     std::vector<std::size_t> after;
+    if (!apart || !is_collective(steps[i]))
+      for (const std::size_t j : first) {
+        if (before[i][j]) continue;
+        before[i] |= before[j];
+        before[i].set(j);
+        after.push_back(j);
+      }
     for (std::size_t j = i; j-- > 0;) {
       if (before[i][j] || !depends(steps[i], steps[j])) continue;
       before[i] |= before[j];
@@ -69,6 +96,9 @@ std::vector<Ordered> assign_lanes(std::span<const std::vector<Touched>> steps) {
       lane = static_cast<std::size_t>(std::min_element(last.begin(), last.end()) - last.begin());
     if (apart && is_collective(steps[i])) {
       lane = lane_of_collectives;
+      if (large[i]) first.clear();
+      for (const std::size_t j : after)
+        if (large[i] && ordered[j].lane != lane_of_collectives) first.push_back(j);
     } else if (lane == last.size()) {
       last.push_back(i);
     } else {

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "ir/offload_mark.hpp"
+#include "schedule/late_gathers.hpp"
 #include "schedule/merge.hpp"
 #include "schedule/realize.hpp"
 
@@ -78,6 +79,11 @@ class Grouper {
     }
     if (reduces_nothing(node)) {
       placement.role = Role::inlined;
+      return;
+    }
+    if (is_copied_part(node)) {
+      open(node, node.type.shape, "it is read long after the rest of its gather");
+      placement.realized = true;
       return;
     }
     Reads reads = fit_.reads_of(node);

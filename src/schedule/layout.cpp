@@ -17,7 +17,8 @@ class LayoutChooser {
         device_(device),
         layouts_(graph.nodes.size()),
         uses_(graph.nodes.size(), 0),
-        in_memory_(graph.nodes.size()) {
+        in_memory_(graph.nodes.size()),
+        sent_(graph.nodes.size()) {
     for (const Tensor& value : graph.nodes)
       for (const Tensor& operand : value.node()->inputs()) {
         ++uses_[graph_.number(operand)];
@@ -36,7 +37,10 @@ class LayoutChooser {
     for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
       const Node& node = *graph_.nodes[i].node();
       if (is_library_step(node)) {
-        for (const Tensor& operand : node.inputs()) in_memory_[graph_.number(below_views(operand))] = true;
+        for (const Tensor& operand : node.inputs()) {
+          in_memory_[graph_.number(below_views(operand))] = true;
+          if (info(node.op).kind == OpKind::collective) sent_[graph_.number(below_views(operand))] = true;
+        }
       }
       if (node.op == Op::call) order_as_read(node);
       if (node.op == Op::concat) choose_concat(node);
@@ -67,9 +71,11 @@ class LayoutChooser {
 
   // A concatenation is a formula, one part or the other, which is computed where it is read. It is assembled in memory
   // where it needs memory anyway and a part can be written in place; and where it has many parts, since each of them
-  // would be asked for at each element.
+  // would be asked for at each element. On a device what is sent is one kernel of more parts: the kernels of each part
+  // would be small, and beside those of the step.
   void choose_concat(const Node& concat) {
-    constexpr std::size_t most_parts = 4;
+    const bool is_sent = device_.type != Device::Type::cpu && sent_[graph_.number(concat)];
+    const std::size_t most_parts = is_sent ? 16 : 4;
     const auto parts = concat.inputs();
     const bool in_place =
         std::any_of(parts.begin(), parts.end(), [&](const Tensor& part) { return is_written_in_place(part); });
@@ -151,6 +157,7 @@ class LayoutChooser {
   std::vector<BufferLayout> layouts_;
   std::vector<int> uses_;
   std::vector<bool> in_memory_;  // by node: a result, or what a library step reads
+  std::vector<bool> sent_;       // by node: what a collective reads
 };
 
 }  // namespace

@@ -261,37 +261,188 @@ void hasten_collectives(Steps& order, const Schedule& schedule, const StepGraph&
   order = std::move(made);
 }
 
-// Late collectives, gathers of parameters, one ahead: each begins when the one before it is there, and is on its way
-// while what was gathered before is read.
-void fetch_ahead(Steps& order, const Schedule& schedule, const StepGraph& graph) {
-  std::vector<std::size_t> place(order.size());
-  const auto number_steps = [&] {
-    for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = i;
-  };
-  number_steps();
-  const Steps given = order;
-  int before = -1;
-  for (const std::uint32_t s : given) {
-    if (!schedule.steps[s].payload->is_late()) continue;
-    const int last = std::exchange(before, static_cast<int>(s));
-    if (last < 0) continue;
-    std::size_t to = order.size();
-    for (const std::uint32_t reader : graph.after[static_cast<std::size_t>(last)])
-      if (reader != s) to = std::min(to, place[reader]);
-    Steps moved;  // what is copied for it alone goes with it
-    for (const std::uint32_t needed : graph.before[s])
-      if (graph.before[needed].empty() && graph.after[needed].size() == 1)
-        moved.push_back(needed);
-      else
-        to = std::max(to, place[needed] + 1);
-    moved.push_back(s);
-    if (to >= place[s]) continue;
-    std::erase_if(moved, [&](std::uint32_t each) { return place[each] < to; });
-    const auto at = order.begin() + static_cast<std::ptrdiff_t>(to);
-    std::stable_partition(at, order.begin() + static_cast<std::ptrdiff_t>(place[s]) + 1,
-                          [&](std::uint32_t each) { return std::ranges::find(moved, each) != moved.end(); });
-    number_steps();
+// What is written for late collectives alone, gathers of parameters, and these. By step.
+std::vector<bool> find_late(const Schedule& schedule) {
+  using Kind = ScheduleBuffer::Kind;
+  constexpr int most_before = 3;  // steps, one of what the other has written
+  std::vector<bool> late(schedule.steps.size());
+  for (std::size_t s = 0; s < late.size(); ++s) late[s] = schedule.steps[s].payload->is_late();
+  if (std::ranges::find(late, true) == late.end()) return late;
+  for (int i = 0; i < most_before; ++i) {
+    std::vector<bool> apart(schedule.buffers.size(), true);  // nobody else reads it
+    for (std::size_t s = 0; s < late.size(); ++s) {
+      const Step& step = schedule.steps[s];
+      const std::vector<bool> writes = step.payload->writes(step.buffers.size());
+      for (std::size_t b = 0; b < writes.size(); ++b)
+        if (!late[s] && !writes[b]) apart[static_cast<std::size_t>(step.buffers[b])] = false;
+    }
+    std::vector<bool> more = late;
+    for (std::size_t s = 0; s < late.size(); ++s) {
+      const Step& step = schedule.steps[s];
+      const std::vector<bool> writes = step.payload->writes(step.buffers.size());
+      bool is_for_late = !step.payload->is_collective() && std::ranges::find(writes, true) != writes.end();
+      for (std::size_t b = 0; b < writes.size(); ++b) {
+        const auto buffer = static_cast<std::size_t>(step.buffers[b]);
+        is_for_late &= !writes[b] || (schedule.buffers[buffer].kind == Kind::temporary && apart[buffer]);
+      }
+      if (is_for_late) more[s] = true;
+    }
+    if (more == late) break;
+    late = std::move(more);
   }
+  return late;
+}
+
+// By step: which of the late collectives it is computed from alone, as a weight in another dtype is; of several the
+// last, by their number in `place`. -1: of none, or of others too.
+std::vector<int> find_derived(const Schedule& schedule, const std::vector<bool>& late,
+                              const std::vector<std::size_t>& place) {
+  using Kind = ScheduleBuffer::Kind;
+  std::vector<int> writer(schedule.buffers.size(), -1), derived(schedule.steps.size(), -1);
+  for (std::size_t s = 0; s < derived.size(); ++s) {
+    const Step& step = schedule.steps[s];
+    const std::vector<bool> writes = step.payload->writes(step.buffers.size());
+    if (step.payload->is_late()) {
+      for (std::size_t b = 0; b < writes.size(); ++b)
+        if (writes[b]) writer[static_cast<std::size_t>(step.buffers[b])] = static_cast<int>(place[s]);
+      continue;
+    }
+    if (late[s]) continue;
+    int last = -1;
+    bool alone = true;
+    for (std::size_t b = 0; b < writes.size(); ++b) {
+      const auto buffer = static_cast<std::size_t>(step.buffers[b]);
+      const Kind kind = schedule.buffers[buffer].kind;
+      if (writes[b] || writer[buffer] >= 0)
+        alone &= kind == Kind::temporary;
+      else
+        alone = false;
+      last = std::max(last, writer[buffer]);
+    }
+    if (alone) derived[s] = last;
+  }
+  return derived;
+}
+
+// Late collectives, gathers of parameters, and what is computed from them alone, just before what reads them; on a
+// device one ahead, where the collectives before it are there: it is on its way while what was gathered before is read.
+class LatePlacer {
+ public:
+  LatePlacer(const Steps& order, const Schedule& schedule, const StepGraph& graph)
+      : order_(order), graph_(graph), late_(find_late(schedule)), done_(order.size(), false) {
+    std::vector<std::size_t> place(order.size(), 0);
+    for (const std::uint32_t s : order)
+      if (schedule.steps[s].payload->is_late()) place[s] = gathers_.size(), gathers_.push_back(s);
+    derived_ = find_derived(schedule, late_, place);
+    of_gather_.resize(gathers_.size());
+    for (const std::uint32_t s : order)
+      if (derived_[s] >= 0) of_gather_[static_cast<std::size_t>(derived_[s])].push_back(s);
+    reads_.assign(order.size(), -1);
+    for (std::size_t g = 0; g < gathers_.size(); ++g)
+      for (const std::uint32_t reader : graph.after[gathers_[g]])
+        if (!schedule.steps[reader].payload->is_collective()) reads_[reader] = static_cast<int>(g);
+  }
+
+  Steps run() {
+    if (gathers_.empty()) return order_;
+    for (const std::uint32_t s : order_) {
+      if (late_[s] || derived_[s] >= 0) continue;
+      int read = reads_[s];
+      for (const std::uint32_t before : graph_.before[s])
+        if (!done_[before]) read = std::max(read, derived_[before]);
+      if (read >= 0) {
+        for (const std::uint32_t each : of_gather_[static_cast<std::size_t>(read)]) add(each);
+        wanted_ = std::max(wanted_, std::min(static_cast<std::size_t>(read) + 2, gathers_.size()));
+      }
+      begin();
+      add(s);
+      begin();
+    }
+    for (const std::uint32_t s : order_) add(s);
+    return std::move(made_);
+  }
+
+ private:
+  // What comes before it and has been left out so far, and it.
+  void add(std::uint32_t last) {
+    Steps open{last};
+    while (!open.empty()) {
+      const std::uint32_t s = open.back();
+      const std::size_t count = open.size();
+      if (!done_[s])
+        for (const std::uint32_t before : graph_.before[s])
+          if (!done_[before]) open.push_back(before);
+      if (open.size() > count) continue;
+      open.pop_back();
+      if (!done_[s]) made_.push_back(s);
+      done_[s] = true;
+    }
+  }
+  // The gathers that may, where nothing comes before them but what was left out for them.
+  void begin() {
+    for (; begun_ < wanted_ && (done_[gathers_[begun_]] || is_ready(gathers_[begun_])); ++begun_) add(gathers_[begun_]);
+  }
+  bool is_ready(std::uint32_t gather) const {
+    Steps open{gather};
+    for (std::size_t i = 0; i < open.size(); ++i)
+      for (const std::uint32_t before : graph_.before[open[i]]) {
+        if (done_[before]) continue;
+        if (!late_[before]) return false;
+        if (std::ranges::find(open, before) == open.end()) open.push_back(before);
+      }
+    return true;
+  }
+
+  const Steps& order_;
+  const StepGraph& graph_;
+  const std::vector<bool> late_;
+  Steps gathers_, made_;
+  std::vector<int> derived_, reads_;  // by step: of a gather, the last that it is computed from alone, or reads
+  std::vector<Steps> of_gather_;
+  std::vector<bool> done_;
+  std::size_t wanted_ = 0, begun_ = 0;  // gathers: that may begin, and that have
+};
+
+// A collective that sends much more than the one after it, as that of a table of words does: of the steps between the
+// one before it and it, those that it waits for come first. The rest runs while it is on its way.
+void hasten_large(Steps& order, const Schedule& schedule, const StepGraph& graph, const Score& score) {
+  constexpr double much = 2;
+  const auto bytes_sent = [&](std::size_t place) {
+    const Step& step = schedule.steps[order[place]];
+    const ScheduleBuffer& sent = schedule.buffers[static_cast<std::size_t>(step.buffers.front())];
+    return score.number(storage_bytes(info(sent.dtype), sent.elements));
+  };
+  std::vector<std::size_t> places;  // of collectives that are hastened
+  for (std::size_t i = 0; i < order.size(); ++i)
+    if (const Payload& payload = *schedule.steps[order[i]].payload; payload.is_collective() && !payload.is_late())
+      places.push_back(i);
+  for (std::size_t c = 0; c + 1 < places.size(); ++c) {
+    const std::size_t begin = c == 0 ? 0 : places[c - 1] + 1, end = places[c] + 1;
+    if (bytes_sent(places[c]) <= much * bytes_sent(places[c + 1])) continue;
+    std::vector<bool> needed(order.size());
+    needed[order[places[c]]] = true;
+    for (std::size_t at = end; at-- > begin;)
+      if (needed[order[at]])
+        for (const std::uint32_t before : graph.before[order[at]]) needed[before] = true;
+    std::stable_partition(order.begin() + static_cast<std::ptrdiff_t>(begin),
+                          order.begin() + static_cast<std::ptrdiff_t>(end),
+                          [&](std::uint32_t step) { return needed[step]; });
+  }
+}
+
+// Updates, and what is done for nobody's collective, come in the order of the collectives that they wait for: those of
+// the last are not in the way of the others.
+void postpone_last(Steps& order, const Schedule& schedule, const StepGraph& graph) {
+  std::vector<std::uint32_t> latest(order.size(), 0);  // by step: of the collectives before it
+  std::size_t tail = 0;
+  std::uint32_t collectives = 0;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const std::uint32_t s = order[i];
+    for (const std::uint32_t before : graph.before[s]) latest[s] = std::max(latest[s], latest[before]);
+    if (is_collective(*schedule.steps[s].payload)) latest[s] = ++collectives, tail = i + 1;
+  }
+  std::stable_sort(order.begin() + static_cast<std::ptrdiff_t>(tail), order.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return latest[a] < latest[b]; });
 }
 
 }  // namespace
@@ -317,7 +468,9 @@ void order_steps(Schedule& schedule, std::size_t fixed, std::span<const std::uin
     }
   if (device.type != Device::Type::cpu) {
     hasten_collectives(best, schedule, graph);
-    fetch_ahead(best, schedule, graph);
+    hasten_large(best, schedule, graph, score);
+    best = LatePlacer(best, schedule, graph).run();
+    postpone_last(best, schedule, graph);
   }
   postpone_updates(best, schedule, graph, score);
   std::vector<Step> steps;

@@ -250,13 +250,29 @@ std::vector<Lifetime> lifetimes(const Schedule& schedule) {
   return result;
 }
 
+// On a device collectives have a queue of their own, and what a collective has read last is still read while the steps
+// after it run: it is not theirs before the next collective, which begins when this one has ended.
+std::vector<Lifetime> with_collectives_under_way(const Schedule& schedule, std::vector<Lifetime> lives) {
+  std::vector<std::size_t> open;
+  for (std::size_t s = 0; s < schedule.steps.size(); ++s) {
+    if (!schedule.steps[s].payload->is_collective()) continue;
+    for (const std::size_t b : open) lives[b].last = static_cast<int>(s);
+    open.clear();
+    for (const int b : schedule.steps[s].buffers)
+      if (lives[static_cast<std::size_t>(b)].last == static_cast<int>(s)) open.push_back(static_cast<std::size_t>(b));
+  }
+  return lives;
+}
+
 // Shares memory in the way that takes the least.
 void place_temporaries(Schedule& schedule, const std::vector<Lifetime>& lives, Device device, bool in_results) {
   const std::vector<int> none(lives.size(), -1);
+  const std::vector<Lifetime> held =
+      device.type == Device::Type::cpu ? lives : with_collectives_under_way(schedule, lives);
   Sharing sharing{none, {}, none};
-  Places best = place(schedule, lives, sharing, Gaps::unlimited);
+  Places best = place(schedule, held, sharing, Gaps::unlimited);
   const auto compare = [&](const Sharing& other) {
-    Places places = place(schedule, lives, other, best.top);
+    Places places = place(schedule, held, other, best.top);
     if (places.top < best.top) best = std::move(places), sharing = other;
   };
   if (std::vector<int> hosts = find_hosts(schedule, lives, least_shared(device)); hosts != none)

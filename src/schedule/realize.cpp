@@ -150,6 +150,7 @@ class Realizer {
       add(recipe.nodes, below.nodes);
       add(recipe.shared, readers_[graph_.number(operand)].uses > 1 ? below.nodes : below.shared);
     }
+    const bool computes = !recipe.nodes.empty() || !recipe.known;
     const OpKind kind = info(node(i).op).kind;
     if (!is_view(node(i).op) && kind != OpKind::leaf) {
       recipe.nodes.push_back(i);
@@ -157,7 +158,8 @@ class Realizer {
       recipe.tests |= is_part(i);
       recipe.once |= !is_pointwise(node(i).op) && is_slow(node(i));
     }
-    recipe.moves |= is_part(i) || node(i).op == Op::slice || node(i).op == Op::windows || node(i).op == Op::permute;
+    const bool shifts = node(i).op == Op::slice || node(i).op == Op::windows || node(i).op == Op::permute;
+    recipe.moves |= is_part(i) || (shifts && computes);
     const std::size_t operations = recipe.moves ? recipe.expanded : recipe.nodes.size();
     recipe.known &= recipe.from.size() <= most_loads && operations <= most_operations;
     if (!recipe.known) recipe.from.clear(), recipe.nodes.clear(), recipe.shared.clear();

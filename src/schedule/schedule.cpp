@@ -15,9 +15,10 @@
 #include "ir/callee.hpp"
 #include "ir/offload_mark.hpp"
 #include "schedule/buffers.hpp"
-#include "schedule/kernel_axes.hpp"
-#include "schedule/lowered.hpp"
 #include "schedule/channels_last.hpp"
+#include "schedule/kernel_axes.hpp"
+#include "schedule/late_gathers.hpp"
+#include "schedule/lowered.hpp"
 #include "schedule/order.hpp"
 #include "schedule/places.hpp"
 #include "schedule/recomputations.hpp"
@@ -256,7 +257,9 @@ class Scheduler {
     const std::size_t most = providers_.most_sets(kernel, device_);
     if (most <= 1) return false;
     const std::optional<loop::Kernel> any = with_any_first_extent(kernel);
-    Table& table = tables_[loop::shared_text(any ? *any : kernel)];
+    // What is computed for two recomputations is wanted at two times.
+    const std::uint32_t again = members.empty() ? 0 : graph_.nodes[members.front()].node()->recomputation;
+    Table& table = tables_[{loop::shared_text(any ? *any : kernel), again}];
     if (table.kernels.size() == most) close(table);
     if (table.kernels.empty()) {
       table.step = schedule_.steps.size();
@@ -381,7 +384,8 @@ class Scheduler {
   Schedule schedule_;
   ScheduleBuffers buffers_;
   LoweredGroups lowered_;
-  std::map<std::string, Table> tables_;  // by the text of the kernel, of this depth
+  // By the text of the kernel, of this depth, and its recomputation.
+  std::map<std::pair<std::string, std::uint32_t>, Table> tables_;
 };
 
 // What a schedule moves, with what its launches are worth.
@@ -409,7 +413,7 @@ Schedule chosen_at_borders(Schedule over, Schedule up_to, const Score& score) {
 }  // namespace
 
 Schedule make_schedule(const Graph& graph, Device device, const Providers& providers, ScheduleChoices choices) {
-  Graph fresh = with_fresh_outputs(with_further_results(graph, device));
+  Graph fresh = with_fresh_outputs(with_further_results(with_late_gathers(graph), device));
   if (choices.fuses) fresh = with_channels_last(fresh, providers, device);
   const auto made = [&](bool borders) { return Scheduler(fresh, device, providers, choices, borders).run(); };
   Schedule over = made(false);

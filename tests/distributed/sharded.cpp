@@ -222,6 +222,8 @@ void sharded_plan() {
     compiled(model, optimizer, x);
     return explain(compiled, model, optimizer, x);
   };
+  // On a device the parts of all gradients wait for one kernel that updates all.
+  const std::int64_t waiting = device.type == Device::Type::cpu ? 0 : whole_bytes / size;
   // Back through the layers each is gathered again but for the last two, and for the first, whose operand has no
   // gradient.
   for (const Explanation& one :
@@ -229,7 +231,7 @@ void sharded_plan() {
     EXPECT(count(one.optimized, "all_gather(") == 2 * layers - 3);
     EXPECT(count(one.optimized, "reduce_scatter(") == layers);
     // A few layers: gathered as they are sent and as they are read, and gradients likewise.
-    EXPECT(one.memory.temporaries < whole_bytes / 2);
+    EXPECT(one.memory.temporaries - waiting < whole_bytes / 2);
     EXPECT(one.memory.arguments < whole_bytes / size + 4096);
   }
   const Explanation held = plan(deep_step, {.bytes = layer_bytes, .reshard_after_forward = false}, false);

@@ -65,6 +65,14 @@ TEST_CASE("a gather comes before what reads it, again in a derivative, and gradi
         Names{c, g, c, g, c, g, c, g, s, c, s, c, s, g, c, s});
 }
 
+TEST_CASE("on a device a gather comes before what reads the gather before it") {
+  const Graph placed = place_gathers(layers(true), {.device = Device::cuda()});
+  verify(placed);
+  const std::string g = "all_gather", c = "cumsum", s = "reduce_scatter";
+  CHECK(order_of(placed, {Op::all_gather, Op::cumsum, Op::reduce_scatter}) ==
+        Names{c, g, g, c, g, c, g, c, g, s, c, s, c, s, c, s});
+}
+
 TEST_CASE("gathers that are to be held stay where they are") {
   const Graph graph = layers(false);
   CHECK(to_text(place_gathers(graph)) == to_text(graph));

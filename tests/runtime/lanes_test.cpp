@@ -102,3 +102,16 @@ TEST_CASE("collectives have a lane of their own, among few steps and many") {
       if (ordered[i].lane != own) CHECK(ordered[i].after.empty());
   }
 }
+
+TEST_CASE("steps after a collective that takes long do not take its operands' time") {
+  // Two kernels, of which the first is sent, then two that read what was there before both.
+  const auto lanes = [](std::uintptr_t sent) {
+    return assign_lanes(std::vector<std::vector<Touched>>{{reads(0), writes(1000)},
+                                                          {reads(1000), {2000, 2000 + sent, true}},
+                                                          {{2000, 2000 + sent, false}, by_collectives},
+                                                          {reads(1000), writes(5000)},
+                                                          {reads(5000), {5500, 5600, true}, by_collectives}});
+  };
+  CHECK_FALSE(comes_behind(lanes(10), 3, 1));
+  CHECK(comes_behind(lanes(2000), 3, 1));
+}
