@@ -3,6 +3,7 @@
 #pragma once
 #include <concepts>
 #include <cstddef>
+#include <optional>
 #include <string>
 
 #include "base/dim_expression.hpp"
@@ -29,21 +30,20 @@ bool is_satisfied(const Condition& condition, std::span<const std::int64_t> symb
   return is_satisfied(condition, dims::evaluate(condition.left, symbols), dims::evaluate(condition.right, symbols));
 }
 
-// The first guard that sizes do not satisfy: ranges of symbols come before conditions.
-struct BrokenSizeGuard {
-  enum class Kind : std::uint8_t { none, range, condition } kind = Kind::none;
-  std::size_t index = 0;  // of the symbol, or of the condition
-  explicit operator bool() const { return kind != Kind::none; }
-};
-// `symbols` have `lower` and `upper`.
-template <class Symbols, class Conditions, std::invocable<std::size_t> ValueOf>
-BrokenSizeGuard broken_size_guard(const Symbols& symbols, const Conditions& conditions, const ValueOf& value_of) {
+// The index of the first symbol whose value is outside of its range. `symbols` have `lower` and `upper`.
+template <class Symbols, std::invocable<std::size_t> ValueOf>
+std::optional<std::size_t> broken_range(const Symbols& symbols, const ValueOf& value_of) {
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     const std::int64_t value = value_of(i);
-    if (value < symbols[i].lower || value > symbols[i].upper) return {BrokenSizeGuard::Kind::range, i};
+    if (value < symbols[i].lower || value > symbols[i].upper) return i;
   }
+  return {};
+}
+// The index of the first condition that is not satisfied.
+template <class Conditions, std::invocable<std::size_t> ValueOf>
+std::optional<std::size_t> broken_condition(const Conditions& conditions, const ValueOf& value_of) {
   for (std::size_t i = 0; i < conditions.size(); ++i)
-    if (!is_satisfied(conditions[i], value_of)) return {BrokenSizeGuard::Kind::condition, i};
+    if (!is_satisfied(conditions[i], value_of)) return i;
   return {};
 }
 

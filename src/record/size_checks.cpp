@@ -101,17 +101,14 @@ void check_guards(const Graph& graph, std::span<const std::int64_t> symbols, con
     WEFT_CHECK(symbol < symbols.size(), "a condition on a symbol that the graph does not have");
     return symbols[symbol];
   };
-  const BrokenSizeGuard broken = broken_size_guard(graph.symbols, graph.conditions, value_of);
-  switch (broken.kind) {
-    case BrokenSizeGuard::Kind::none: return;
-    case BrokenSizeGuard::Kind::range: {
-      const DimSymbol& symbol = graph.symbols[broken.index];
-      fail(operation, loc, "s", broken.index, " is ", symbols[broken.index], ", and the graph is of sizes from ",
-           symbol.lower, symbol.upper == INT64_MAX ? std::string() : concat_text(" to ", symbol.upper));
-    }
-    case BrokenSizeGuard::Kind::condition: break;
+  if (const std::optional<std::size_t> broken = broken_range(graph.symbols, value_of)) {
+    const DimSymbol& symbol = graph.symbols[*broken];
+    fail(operation, loc, "s", *broken, " is ", symbols[*broken], ", and the graph is of sizes from ", symbol.lower,
+         symbol.upper == INT64_MAX ? std::string() : concat_text(" to ", symbol.upper));
   }
-  const DimCondition& condition = graph.conditions[broken.index];
+  const std::optional<std::size_t> broken = broken_condition(graph.conditions, value_of);
+  if (!broken) return;
+  const DimCondition& condition = graph.conditions[*broken];
   std::string sizes;
   for (std::size_t i = 0; i < graph.symbols.size(); ++i)
     sizes += concat_text(i == 0 ? "" : ", ", "s", i, " is ", symbols[i]);

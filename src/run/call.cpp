@@ -64,7 +64,7 @@ struct EndManaged {
 
 // What a call needs room for. A thread keeps the room for its next call.
 struct Scratch {
-  std::vector<std::uint64_t> words;  // of the tensors, as Kind::guards compares them
+  std::vector<std::uint64_t> words;  // room for Call::words_
   std::vector<PassedTensor> tensors;
   std::vector<std::int64_t> symbols;
   std::vector<Output> outputs;
@@ -75,7 +75,7 @@ struct Scratch {
   std::vector<Extent> extents;
 
   void clear() noexcept {
-    words.clear(), tensors.clear(), symbols.clear(), outputs.clear(), inputs.clear(), memory.clear(), extents.clear();
+    tensors.clear(), symbols.clear(), outputs.clear(), inputs.clear(), memory.clear(), extents.clear();
     constants.clear();
     exported.clear(), given.clear(), copies.clear(), before.clear();
   }
@@ -148,51 +148,50 @@ class Call {
 
   // ---- arguments
 
-  // Writes the words that guards compare. False where some tensor is none that a package of the host can take: it then
-  // fits no kind. Nothing that is computed of the sizes overflows afterwards.
-  bool write_words() {
-    std::vector<std::uint64_t>& words = scratch_.words;
-    words.clear();  // a call that fitted nothing leaves its own
+  // Writes the words that guards compare, and what the tensors are but for their dtypes. False where some tensor is
+  // none that a package of the host can take: it then fits no kind. Nothing that is computed of the sizes overflows
+  // afterwards.
+  bool read_tensors() {
+    scratch_.tensors.clear();  // a call that fitted nothing leaves its own
+    const std::size_t most_words = arguments_.size() * (max_rank + 1);
+    if (scratch_.words.size() < most_words) scratch_.words.resize(most_words);
+    std::uint64_t* next = scratch_.words.data();
     for (const weft_tensor* const given : arguments_) {
       if (!given || given->ndim < 0 || given->ndim > max_rank || !is_on_host(given->device) ||
           (given->ndim > 0 && !given->shape))
         return false;
-      words.push_back(tensor_word(given->dtype, given->ndim));
-      std::int64_t elements = 1;  // a size of 0 counts as 1: strides, which a result has, must not overflow
-      bool is_empty = false;
-      for (int axis = 0; axis < given->ndim; ++axis) {
+      *next++ = tensor_word(given->dtype, given->ndim);
+      std::int64_t elements = 1;  // a size of 0 counts as 1 at first: strides, which a result has, must not overflow
+      bool is_plain = true, is_empty = false;
+      for (int axis = given->ndim; axis-- > 0;) {
         const std::int64_t size = given->shape[axis];
+        next[axis] = static_cast<std::uint64_t>(size);
+        if (given->strides && size != 1 && given->strides[axis] != elements) is_plain = false;
         is_empty = is_empty || size == 0;
         if (size < 0 || __builtin_mul_overflow(elements, std::max<std::int64_t>(size, 1), &elements) ||
             elements >= most_bytes / 8)
           return false;
-        words.push_back(static_cast<std::uint64_t>(size));
       }
-      if (!is_empty && !given->data) return false;
+      next += given->ndim;
+      if (is_empty) elements = 0;
+      if (elements > 0 && !given->data) return false;
+      auto* const first = elements == 0 ? nullptr : static_cast<std::uint8_t*>(given->data) + given->byte_offset;
+      scratch_.tensors.push_back({given, {}, first, elements, is_plain || elements == 0});
     }
+    words_ = {scratch_.words.data(), next};
     return true;
   }
-  bool fits(const Kind& kind) const { return kind.refusal.empty() && kind.guards.hold(scratch_.words); }
+  bool fits(const Kind& kind) const { return kind.refusal.empty() && kind.guards.hold(words_); }
 
-  // The tensors of a call that fits, and the values of symbols.
-  void take_tensors() {
+  // What the kind that fits says of the tensors: their dtypes, and the values of symbols.
+  void take_kind() {
     for (std::size_t i = 0; i < arguments_.size(); ++i) {
-      const weft_tensor& given = *arguments_[i];
-      const DType dtype = kind_->held->arguments[kind_->passed[i]].dtype;
-      std::int64_t elements = 1, step = 1;
-      bool is_plain = true;
-      for (int axis = given.ndim; axis-- > 0;) {
-        const std::int64_t size = given.shape[axis];
-        if (given.strides && size != 1 && given.strides[axis] != step) is_plain = false;
-        step *= std::max<std::int64_t>(size, 1);
-        elements *= size;
-      }
-      auto* const first = elements == 0 ? nullptr : static_cast<std::uint8_t*>(given.data) + given.byte_offset;
-      if (reinterpret_cast<std::uintptr_t>(first) % storage_bytes(dtype, 1) != 0) is_plain = false;
-      scratch_.tensors.push_back({&given, dtype, first, elements, is_plain || elements == 0});
+      PassedTensor& tensor = scratch_.tensors[i];
+      tensor.dtype = kind_->held->arguments[kind_->passed[i]].dtype;
+      if (reinterpret_cast<std::uintptr_t>(tensor.first) % storage_bytes(tensor.dtype, 1) != 0) tensor.is_plain = false;
     }
     for (std::size_t symbol = 0; symbol < kind_->guards.symbols.size(); ++symbol)
-      scratch_.symbols.push_back(kind_->guards.symbol_value(symbol, scratch_.words));
+      scratch_.symbols.push_back(kind_->guards.symbol_value(symbol, words_));
   }
   std::int64_t value_of(Dim size) const {
     return size.is_constant() ? size.constant() : dims::evaluate(size, scratch_.symbols);
@@ -226,7 +225,7 @@ class Call {
   }
 
   void choose(size_t asked) {
-    const bool are_tensors = write_words();
+    const bool are_tensors = read_tensors();
     for (const Kind& kind : function_.kinds) {
       if (!are_tensors) break;
       const auto number = static_cast<size_t>(&kind - function_.kinds.data());
@@ -239,7 +238,7 @@ class Call {
       kind_ = &kind;
     }
     if (!kind_) refuse_tensors(asked);
-    take_tensors();
+    take_kind();
   }
   [[noreturn]] void refuse_tensors(size_t asked) const {
     std::vector<DType> dtypes;
@@ -355,6 +354,7 @@ class Call {
   const OpenFunction& function_;
   const std::span<const weft_tensor* const> arguments_;
   Scratch& scratch_;
+  std::span<const std::uint64_t> words_;  // of the tensors, as Kind::guards compares them
   const Kind* kind_ = nullptr;
   std::shared_ptr<const Weights> weights_;  // those of this call, from the first one that it reads on
 };

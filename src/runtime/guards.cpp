@@ -26,7 +26,10 @@ bool Guards::hold(std::span<const std::uint64_t> call) const {
   for (const Symbol& symbol : symbols)
     for (const std::size_t position : symbol.positions)
       if (call[position] != call[symbol.positions[0]]) return false;
-  return !broken_size_guard(symbols, conditions, [&](std::size_t symbol) { return symbol_value(symbol, call); });
+  const auto value_of = [&](std::size_t symbol) { return symbol_value(symbol, call); };
+  if (broken_range(symbols, value_of)) return false;
+  if (broken_condition(conditions, value_of)) return false;
+  return true;
 }
 
 bool Guards::holds(const DimCondition& condition, std::span<const std::uint64_t> call,
