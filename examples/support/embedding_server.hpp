@@ -55,6 +55,11 @@ class EmbeddingServer {
     server_.set_keep_alive_timeout(options_.idle.count());
     server_.set_read_timeout(options_.idle);
     server_.set_write_timeout(options_.idle);
+    // Answers are given whole: of 2000 ranges the library would put the answer 2000 times into one.
+    server_.set_pre_routing_handler([](const httplib::Request& request, auto&) {
+      const_cast<httplib::Request&>(request).ranges.clear();  // the library's own, which is not const
+      return httplib::Server::HandlerResponse::Unhandled;
+    });
     server_.Post("/embed", [this](const auto& request, auto& response, const auto& read) {
       const auto begin = std::chrono::steady_clock::now();
       response.set_content(answer_to(read_body(request, response, read)), "application/json");
