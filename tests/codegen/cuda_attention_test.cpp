@@ -102,13 +102,18 @@ TEST_CASE("keys of few queries are shared by as many blocks as a device has work
   CHECK(parts(1, 32, 8, 1, 256, 64) == Made{4, 4});
   CHECK(parts(1, 32, 8, 1, 1024) == Made{8, 1});
   CHECK(parts(1, 32, 8, 1, 16384) == Made{16, 1});
-  CHECK(parts(4, 32, 8, 1, 1024) == Made{4, 1});  // clusters of four would not fill the device
+  CHECK(parts(4, 32, 8, 1, 4096) == Made{4, 1});  // clusters of four would not fill the device
+  CHECK(parts(4, 32, 8, 1, 1024) == Made{2, 2});
   CHECK(parts(8, 32, 8, 1, 1024) == Made{2, 2});
   CHECK(parts(16, 32, 8, 1, 1024) == Made{1, 1});
-  CHECK(parts(16, 32, 8, 1, 1024, 64) == Made{2, 2});
+  CHECK(parts(16, 32, 8, 1, 1024, 64) == Made{1, 1});
+  CHECK(parts(16, 32, 8, 1, 1024, 32) == Made{2, 2});
+  CHECK(parts(16, 12, 12, 1, 1024) == Made{1, 1});
+  CHECK(parts(16, 12, 12, 1, 4096) == Made{4, 1});  // 192 blocks are three quarters of a wave
+  CHECK(parts(32, 32, 8, 1, 16384) == Made{1, 1});
   CHECK(parts(512, 32, 8, 1, 1024) == Made{1, 1});
   CHECK(parts(1, 1, 1, 1, 1 << 20) == Made{128, 1});
-  CHECK(parts(1, 32, 8, 16, 1024) == Made{4, 1});  // four tiles of rows for each key head
+  CHECK(parts(1, 32, 8, 16, 2048) == Made{4, 1});  // four tiles of rows for each key head
   CHECK(parts(1, 32, 8, 1, 0) == Made{1, 1});
   CHECK(parts(0, 32, 8, 1, 1024) == Made{1, 1});
 }

@@ -9,9 +9,10 @@ namespace weft::runtime::cuda {
 
 namespace {
 
-// Of an H100: blocks of 128 keys, one for each multiprocessor, are as many warps as blocks of 64, two for each.
-constexpr std::int64_t multiprocessors = 132, columns_of_one_block = 128;
+constexpr std::int64_t multiprocessors = 132;      // of an H100
+constexpr std::int64_t columns_of_one_block = 64;  // that fill a multiprocessor; of less two
 constexpr std::int64_t most_parts = 128;
+constexpr std::int64_t keys_of_long_part = 1024;
 constexpr int first_with_clusters = 90;
 constexpr std::int64_t rows_of_tile = 16, keys_of_warp = 16;
 
@@ -41,13 +42,22 @@ KeyParts key_parts(const AttentionSizes& s, std::int64_t columns, bool has_clust
   const std::int64_t rows = s.key_heads == 0 ? 0 : s.heads / s.key_heads * s.queries;
   const std::int64_t tiles = s.batch * s.key_heads * pieces(rows, rows_of_tile);
   if (tiles == 0 || s.keys == 0) return {1, 1, tiles};
-  const std::int64_t wanted_blocks = multiprocessors * columns_of_one_block / columns;
+  const std::int64_t wanted_blocks = multiprocessors * std::max<std::int64_t>(columns_of_one_block / columns, 1);
   std::int64_t parts = 1;
   while (parts * 2 <= most_parts && parts * 2 * tiles <= wanted_blocks && parts * columns < s.keys) parts *= 2;
-  // Blocks of a cluster are held side by side. Larger clusters of as many blocks as there are multiprocessors leave
-  // some of these idle.
-  const bool joins = parts == 2 || (parts == 4 && parts * tiles <= multiprocessors / 2);
-  return {parts, has_clusters && joins ? parts : 1, tiles * parts};
+  // A last wave that is not full costs long contexts more than a second kernel does.
+  const auto waves = [&](std::int64_t each) { return pieces(each * tiles, 2 * multiprocessors); };
+  if (tiles > multiprocessors)
+    for (std::int64_t more = parts * 2; more <= parts * 4 && more * keys_of_long_part <= s.keys; more *= 2)
+      if (waves(more) * parts * 8 < waves(parts) * more * 7) {
+        parts = more;
+        break;
+      }
+  // Blocks of a cluster are held side by side: larger clusters of as many blocks as there are multiprocessors leave
+  // some of these idle. Of short contexts half the blocks take less time than a second kernel.
+  const auto joins = [&] { return parts == 2 || (parts == 4 && parts * tiles <= multiprocessors / 2); };
+  if (parts == 4 && !joins() && s.keys <= keys_of_long_part) parts = 2;
+  return {parts, has_clusters && joins() ? parts : 1, tiles * parts};
 }
 
 SplitAttention::SplitAttention(const AttentionSizes& fixed, std::span<const Dim> dims, std::span<const Dim> offsets,
