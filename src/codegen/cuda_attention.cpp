@@ -118,21 +118,25 @@ std::vector<Kernel> cuda_split_attention(const CudaSplitAttention& call) {
   const std::string type = memory_type(call.dtype), mask = call.mask ? memory_type(*call.mask) : "void";
   const std::string e = std::to_string(call.features), f = std::to_string(call.value_features);
   const std::string name = std::string("weft_split_attention_") + info(call.dtype).name + "_" + e + "_" + f;
-  // 32 KB at least of keys and values on their way to a block, and no more than half of what a multiprocessor has.
-  constexpr int rows = 16, few_bytes = 1 << 16;
-  const std::int64_t tile = rows * row_bytes * (segments(call.features) + segments(call.value_features));
-  const int warps = std::max(call.features, call.value_features) <= 128 ? 4 : 2;
-  const auto stages = std::min<std::int64_t>(few_bytes / (warps * tile), 4);
+  // Two blocks fit on a multiprocessor of sm_90, whose warps have 128 KB of keys and values on their way, and one on
+  // those of sm_80 and sm_89.
+  constexpr int rows = 16, room = 96 << 10, mask_bytes = 2048 + 128;
+  const std::int64_t of_keys = segments(call.features), all_segments = of_keys + segments(call.value_features);
+  const std::int64_t tile = rows * row_bytes * all_segments,
+                     query = call.features <= 128 ? 0 : rows * row_bytes * of_keys;
+  const int warps = all_segments <= 2 ? 8 : std::max(call.features, call.value_features) <= 128 ? 4 : 2;
+  const auto stages = std::min<std::int64_t>((room - query) / (warps * tile), 4);
   const std::int64_t sums = warps * rows * (((call.value_features + 15) / 16 * 16 + 8) * 4 + 8);
   std::vector<Kernel> kernels(2);
   Kernel &part = kernels[0], &join = kernels[1];
   const auto text = [](const Kernel& kernel, const std::string& body) {
-    return "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(kernel.threads) + ") " + kernel.name +
+    const std::string bounds = std::to_string(kernel.threads) + (kernel.part == Part::keys ? ", 2) " : ") ");
+    return "extern \"C\" __global__ void __launch_bounds__(" + bounds + kernel.name +
            "(const __grid_constant__ SplitAttentionArguments arguments) {\n  " + body + "(arguments);\n}\n";
   };
   part.part = Part::keys, part.threads = warps * 32, part.rows = rows, part.columns = warps * rows;
   part.name = name + (call.mask ? std::string("_masked_") + info(*call.mask).name : "");
-  part.shared = std::max(rows * row_bytes * segments(call.features) + warps * stages * tile, sums);
+  part.shared = std::max(mask_bytes + query + warps * stages * tile, sums);
   part.text = text(part, "attention_part<SplitAttentionShape<" + type + ", " + e + ", " + f + ", " +
                              std::to_string(warps) + ", " + std::to_string(stages) + ">, " + mask + ">");
   join.part = Part::join, join.name = name + "_join";

@@ -40,7 +40,7 @@ struct CudaSplitAttention {
   std::int64_t features = 0, value_features = 0;  // as fits_cuda_attention forward
   std::optional<DType> mask = {};                 // f32, f16 or bf16, where there is one
 };
-// The kernel of the parts, whose blocks read a multiple of `columns` keys each, and that which joins them.
+// The kernel of the parts, whose blocks have `columns` keys by turns, and that which joins them.
 std::vector<CudaAttentionKernel> cuda_split_attention(const CudaSplitAttention& call);
 
 }  // namespace weft::codegen

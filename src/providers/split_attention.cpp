@@ -15,15 +15,16 @@ namespace weft::providers {
 namespace {
 
 constexpr std::int64_t most_queries = 16;
-// Up to so many rows of a key head, and key heads in all, no other kernel is as fast: with more of these, one block
-// each fills the device.
-constexpr std::int64_t few_rows = 32, few_key_heads = 64;
+// Up to so many key heads in all no other kernel is as fast: with more, one block each fills the device however it
+// reads. With a mask, or two tiles of rows, which both read the keys, fewer.
+constexpr std::int64_t few_rows = 16, few_key_heads = 256, fewer_key_heads = 64;
 
 bool is_faster(const AttentionNode& node) {
   const std::vector<Dim> dims = attention_dims(node);
   const Dim key_heads = dims[0] * dims[2];
   const std::int64_t rows = dims[1].constant() / dims[2].constant() * dims[3].constant();  // that share keys
-  return rows <= few_rows && (!key_heads.is_constant() || key_heads.constant() <= few_key_heads);
+  const std::int64_t most = node.fixed.has_mask || rows > few_rows ? fewer_key_heads : few_key_heads;
+  return rows <= 2 * few_rows && (!key_heads.is_constant() || key_heads.constant() <= most);
 }
 
 std::optional<AttentionNode> split_attention_node(const Node& node, Device device) {

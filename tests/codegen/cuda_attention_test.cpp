@@ -73,6 +73,7 @@ TEST_CASE("attention of few queries compiles for each architecture, within the s
           {features == 72 ? DType::f16 : DType::bf16, features, features == 72 ? 40 : features, mask});
       REQUIRE(kernels.size() == 2);
       CHECK(kernels[0].shared <= shared_of_sm_89);
+      CHECK(kernels[0].shared >= (64 << 10));               // so much at least is on its way to a block
       CHECK(kernels[0].columns == kernels[0].threads / 2);  // 16 keys for each warp
       CHECK(kernels[1].threads >= (features == 72 ? 40 : features));
       CHECK((kernels[0].name.find("masked") == std::string::npos) == !mask);
@@ -80,26 +81,41 @@ TEST_CASE("attention of few queries compiles for each architecture, within the s
     }
 }
 
-TEST_CASE("keys of few queries are shared by as many blocks as a device has work for, whole tiles each") {
+TEST_CASE("keys of few queries are shared by as many blocks as a device has work for, and two join in a cluster") {
+  struct Made {
+    std::int64_t parts, cluster;
+    bool operator==(const Made&) const = default;
+  };
   const auto parts = [](std::int64_t batch, std::int64_t heads, std::int64_t key_heads, std::int64_t queries,
-                        std::int64_t keys) {
+                        std::int64_t keys, std::int64_t columns = 128) {
     runtime::cuda::AttentionSizes sizes;
     sizes.batch = batch, sizes.heads = heads, sizes.key_heads = key_heads, sizes.queries = queries, sizes.keys = keys;
-    const runtime::cuda::KeyParts made = runtime::cuda::key_parts(sizes, 64);
-    CHECK(made.keys_a_part % 64 == 0);
-    CHECK((batch == 0 || made.parts * made.keys_a_part >= keys));
-    CHECK((made.parts - 1) * made.keys_a_part < std::max<std::int64_t>(keys, 1));
+    const runtime::cuda::KeyParts made = runtime::cuda::key_parts(sizes, columns, true);
     CHECK(made.blocks == batch * key_heads * ((heads / key_heads * queries + 15) / 16) * made.parts);
-    return made.parts;
+    CHECK(made.parts % made.cluster == 0);
+    CHECK((made.parts == 1 || (made.parts / 2) * columns < keys));
+    const runtime::cuda::KeyParts without = runtime::cuda::key_parts(sizes, columns, false);
+    CHECK((without.cluster == 1 && without.parts == made.parts));
+    return Made{made.parts, made.cluster};
   };
-  CHECK(parts(1, 32, 8, 1, 1024) == 16);  // of 64 keys: no part is less
-  CHECK(parts(1, 32, 8, 1, 16384) == 32);
-  CHECK(parts(16, 32, 8, 1, 1024) == 3);
-  CHECK(parts(512, 32, 8, 1, 1024) == 1);
-  CHECK(parts(1, 1, 1, 1, 1 << 20) == 128);
-  CHECK(parts(1, 32, 8, 16, 1024) == 8);  // four tiles of rows for each key head
-  CHECK(parts(1, 32, 8, 1, 0) == 1);
-  CHECK(parts(0, 32, 8, 1, 1024) == 1);
+  CHECK(parts(1, 32, 8, 1, 256) == Made{2, 2});  // of 128 keys: no part is less
+  CHECK(parts(1, 32, 8, 1, 256, 64) == Made{4, 4});
+  CHECK(parts(1, 32, 8, 1, 1024) == Made{8, 1});
+  CHECK(parts(1, 32, 8, 1, 16384) == Made{16, 1});
+  CHECK(parts(4, 32, 8, 1, 4096) == Made{4, 1});  // clusters of four would not fill the device
+  CHECK(parts(4, 32, 8, 1, 1024) == Made{2, 2});
+  CHECK(parts(8, 32, 8, 1, 1024) == Made{2, 2});
+  CHECK(parts(16, 32, 8, 1, 1024) == Made{1, 1});
+  CHECK(parts(16, 32, 8, 1, 1024, 64) == Made{1, 1});
+  CHECK(parts(16, 32, 8, 1, 1024, 32) == Made{2, 2});
+  CHECK(parts(16, 12, 12, 1, 1024) == Made{1, 1});
+  CHECK(parts(16, 12, 12, 1, 4096) == Made{4, 1});  // 192 blocks are three quarters of a wave
+  CHECK(parts(32, 32, 8, 1, 16384) == Made{1, 1});
+  CHECK(parts(512, 32, 8, 1, 1024) == Made{1, 1});
+  CHECK(parts(1, 1, 1, 1, 1 << 20) == Made{128, 1});
+  CHECK(parts(1, 32, 8, 16, 2048) == Made{4, 1});  // four tiles of rows for each key head
+  CHECK(parts(1, 32, 8, 1, 0) == Made{1, 1});
+  CHECK(parts(0, 32, 8, 1, 1024) == Made{1, 1});
 }
 
 TEST_CASE("functions of scores by all functions that work element by element compile, with their derivatives") {

@@ -79,6 +79,11 @@ TEST_CASE("cuda: attention of few queries is that of the host, and its keys are 
   const Case cases[] = {
       {"a token of 1B", DType::bf16, {1, 32, 1, 64}, {1, 8, 1024, 64}, {1, 8, 1024, 64}},
       {"a batch of them", DType::bf16, {16, 32, 1, 64}, {16, 8, 1024, 64}, {16, 8, 1024, 64}},
+      {"256 of them", DType::bf16, {32, 32, 1, 64}, {32, 8, 300, 64}, {32, 8, 300, 64}},
+      {"300 of them", DType::f16, {75, 12, 1, 64}, {75, 4, 200, 64}, {75, 4, 200, 64}},
+      {"a cluster of two", DType::bf16, {8, 32, 1, 64}, {8, 8, 1023, 64}, {8, 8, 1023, 64}},
+      {"a cluster of four", DType::f16, {1, 32, 1, 128}, {1, 8, 255, 128}, {1, 8, 255, 128}},
+      {"an empty block in one of four", DType::f16, {1, 32, 1, 64}, {1, 8, 257, 64}, {1, 8, 257, 64}},
       {"one key", DType::bf16, {3, 4, 1, 64}, {3, 4, 1, 64}, {3, 4, 1, 64}},
       {"15 keys", DType::f16, {3, 4, 1, 64}, {3, 4, 15, 64}, {3, 4, 15, 64}},
       {"a part and a key", DType::f16, {1, 4, 1, 64}, {1, 4, 65, 64}, {1, 4, 65, 64}},
@@ -108,8 +113,8 @@ TEST_CASE("cuda: attention of few queries is that of the host, and its keys are 
       const Operands at{there(it.q, 1, it.dtype), there(it.k, 2, it.dtype), there(it.v, 3, it.dtype)};
       const auto run = [](const How& how, const Operands& p) { return attend(how, p, {}); };
       auto compiled = compile(run, options_of_tests);
-      // Of a batch of them cuDNN's blocks fill the device.
-      const bool fills = library && std::string(it.name) == "a batch of them";
+      // Of many of them cuDNN's blocks fill the device.
+      const bool fills = library && std::string(it.name) == "300 of them";
       CHECK(is_split(explain(compiled, it.how, at).schedule) == !fills);
       const Tensor expected = run(it.how, here(at));
       for (int i = 0; i < 4; ++i) close(compiled(it.how, at), expected, it.dtype);  // replayed
@@ -138,6 +143,34 @@ TEST_CASE("cuda: attention of few queries with masks, and rows that see nothing"
   const Tensor made = compiled(How{}, at, to(sees, Device::cuda()).eval());
   close(made, attend({}, here(at), sees), DType::bf16);
   CHECK(amax(abs(here(slice(made, 2, 0, 1)))).item() == 0);
+}
+
+TEST_CASE("cuda: attention of few queries reads what a mask shows, wherever that is") {
+  const test::KeepOptions keep;
+  options().cudnn = false;
+  // Keys in all and shown: at either end, in the middle, a few, none; beyond what shared memory holds of a mask at
+  // once.
+  struct Shown {
+    std::int64_t batch, keys, first, last;
+  };
+  const Shown all[] = {{1, 1000, 0, 0},        {1, 1000, 999, 999},   {1, 1000, 400, 650}, {16, 1000, 0, 129},
+                       {16, 1000, 900, 999},   {16, 3000, 0, 2999},   {16, 3000, 0, 1023}, {16, 3000, 1024, 1024},
+                       {16, 3000, 1500, 2100}, {2, 9000, 8000, 8999}, {2, 9000, 10, 7000}, {3, 700, 1, 0}};
+  for (const Shown& it : all)
+    for (const DType dtype : {DType::bf16, DType::f32}) {
+      CAPTURE(it.keys);
+      CAPTURE(it.first);
+      CAPTURE(it.last);
+      const Operands at{there({it.batch, 8, 1, 64}, 1, DType::bf16), there({it.batch, 4, it.keys, 64}, 2, DType::bf16),
+                        there({it.batch, 4, it.keys, 64}, 3, DType::bf16)};
+      const Tensor key = unsqueeze(arange(it.keys), 0);
+      const Tensor mask = cast(where((key >= it.first) & (key <= it.last), sample({1, it.keys}, 5), -INFINITY), dtype);
+      auto compiled =
+          compile([](const How& h, const Operands& p, const Tensor& m) { return attend(h, p, m); }, options_of_tests);
+      const Tensor given = to(mask, Device::cuda()).eval();
+      CHECK(is_split(explain(compiled, How{}, at, given).schedule));
+      for (int i = 0; i < 2; ++i) close(compiled(How{}, at, given), attend({}, here(at), here(given)), DType::bf16);
+    }
 }
 
 TEST_CASE("cuda: a cache is attended to from its first position to its last, one token at a time and several") {

@@ -42,10 +42,11 @@ struct LaunchAttribute {
   char unused[4];
   union {
     int is_allowed;
+    unsigned cluster[3];
     char value[64];
   };
 };
-inline constexpr int launch_programmatic_serialization = 6;
+inline constexpr int launch_programmatic_serialization = 6, launch_cluster = 4;
 struct LaunchConfiguration {
   unsigned grid[3], block[3], shared_bytes;
   Stream* stream;
@@ -121,7 +122,8 @@ inline constexpr int attribute_multiprocessors = 16;
 inline constexpr int attribute_major = 75, attribute_minor = 76;
 inline constexpr int attribute_shared_of_block = 97;  // static and dynamic together, with the function's consent
 // Of a function: the most threads of a block, its static shared memory, the dynamic shared memory that it consents to.
-inline constexpr int function_most_threads = 0, function_static_shared = 1, function_dynamic_shared = 8;
+inline constexpr int function_most_threads = 0, function_static_shared = 1, function_text_version = 5,
+                     function_dynamic_shared = 8;
 
 // Throws Error with the driver's words, OutOfMemory where it says so.
 void check(int result, const char* call);

@@ -9,8 +9,11 @@ namespace weft::runtime::cuda {
 
 namespace {
 
-constexpr std::int64_t wanted_blocks = 264;  // two for each multiprocessor of an H100
+constexpr std::int64_t multiprocessors = 132;      // of an H100
+constexpr std::int64_t columns_of_one_block = 64;  // that fill a multiprocessor; of less two
 constexpr std::int64_t most_parts = 128;
+constexpr std::int64_t keys_of_long_part = 1024;
+constexpr int first_with_clusters = 90;
 constexpr std::int64_t rows_of_tile = 16, keys_of_warp = 16;
 
 // As weft/detail/cuda_attention_split.inc has them.
@@ -25,7 +28,7 @@ struct Arguments {
   HeadStrides q, k, v, o, of_stats, of_mask;
   std::int64_t of_mask_key;
   AttentionCounts counts;
-  int after, parts, keys_a_part;
+  int after, parts, cluster;
 };
 
 constexpr Attended all_values[] = {Attended::query, Attended::key,    Attended::value,
@@ -35,14 +38,26 @@ std::int64_t pieces(std::int64_t size, std::int64_t piece) { return (size + piec
 
 }  // namespace
 
-KeyParts key_parts(const AttentionSizes& s, std::int64_t columns) {
+KeyParts key_parts(const AttentionSizes& s, std::int64_t columns, bool has_clusters) {
   const std::int64_t rows = s.key_heads == 0 ? 0 : s.heads / s.key_heads * s.queries;
   const std::int64_t tiles = s.batch * s.key_heads * pieces(rows, rows_of_tile);
-  if (tiles == 0 || s.keys == 0) return {1, columns, tiles};
-  const std::int64_t wanted = std::clamp<std::int64_t>(pieces(wanted_blocks, tiles), 1, most_parts);
-  const std::int64_t keys_a_part = pieces(pieces(s.keys, wanted), columns) * columns;
-  const std::int64_t parts = pieces(s.keys, keys_a_part);
-  return {parts, keys_a_part, tiles * parts};
+  if (tiles == 0 || s.keys == 0) return {1, 1, tiles};
+  const std::int64_t wanted_blocks = multiprocessors * std::max<std::int64_t>(columns_of_one_block / columns, 1);
+  std::int64_t parts = 1;
+  while (parts * 2 <= most_parts && parts * 2 * tiles <= wanted_blocks && parts * columns < s.keys) parts *= 2;
+  // A last wave that is not full costs long contexts more than a second kernel does.
+  const auto waves = [&](std::int64_t each) { return pieces(each * tiles, 2 * multiprocessors); };
+  if (tiles > multiprocessors)
+    for (std::int64_t more = parts * 2; more <= parts * 4 && more * keys_of_long_part <= s.keys; more *= 2)
+      if (waves(more) * parts * 8 < waves(parts) * more * 7) {
+        parts = more;
+        break;
+      }
+  // Blocks of a cluster are held side by side: larger clusters of as many blocks as there are multiprocessors leave
+  // some of these idle. Of short contexts half the blocks take less time than a second kernel.
+  const auto joins = [&] { return parts == 2 || (parts == 4 && parts * tiles <= multiprocessors / 2); };
+  if (parts == 4 && !joins() && s.keys <= keys_of_long_part) parts = 2;
+  return {parts, has_clusters && joins() ? parts : 1, tiles * parts};
 }
 
 SplitAttention::SplitAttention(const AttentionSizes& fixed, std::span<const Dim> dims, std::span<const Dim> offsets,
@@ -55,6 +70,11 @@ SplitAttention::SplitAttention(const AttentionSizes& fixed, std::span<const Dim>
   for (std::size_t i = 0; i < kernels_.size(); ++i)
     kernels_[i] = AttentionKernel::of(preparation, preparation.entry.inner[i]);
   columns_ = std::max<std::int64_t>(kernels_[0].threads / 32, 1) * keys_of_warp;
+  if (Function* const function = kernels_[0].function; function && driver().cuLaunchKernelEx) {
+    int version = 0;  // 90: of sm_90
+    check(driver().cuFuncGetAttribute(&version, function_text_version, function), "cuFuncGetAttribute");
+    has_clusters_ = version >= first_with_clusters;
+  }
 }
 
 bool SplitAttention::fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const {
@@ -88,24 +108,34 @@ AttentionSizes SplitAttention::sizes(std::span<const std::int64_t> numbers) cons
   return attention_sizes(fixed_, numbers.subspan(dims_.begin, dims_.count));
 }
 
+KeyParts SplitAttention::parts(const AttentionSizes& sizes) const { return key_parts(sizes, columns_, has_clusters_); }
+
 std::size_t SplitAttention::workspace(std::span<const std::int64_t> numbers) const {
   const AttentionSizes s = sizes(numbers);
-  const std::int64_t parts = key_parts(s, columns_).parts, rows = s.batch * s.heads * s.queries;
-  if (parts == 1) return 0;
-  return static_cast<std::size_t>(parts * rows) *
+  const KeyParts split = parts(s);
+  const std::int64_t left = split.parts / split.cluster, rows = s.batch * s.heads * s.queries;
+  if (left == 1) return 0;
+  return static_cast<std::size_t>(left * rows) *
          (static_cast<std::size_t>(s.value_features) * sizeof(float) + sizeof(Numbers));
 }
 
-void SplitAttention::queue(const AttentionKernel& kernel, std::int64_t blocks, void* arguments, bool dependent,
-                           const Queue* queue) const {
-  LaunchAttribute attribute{launch_programmatic_serialization, {}, {1}};
+void SplitAttention::queue(const AttentionKernel& kernel, std::int64_t blocks, std::int64_t cluster, void* arguments,
+                           bool dependent, const Queue* queue) const {
+  std::array<LaunchAttribute, 2> attributes = {};
+  unsigned count = 0;
+  if (dependent) attributes[count++] = {launch_programmatic_serialization, {}, {1}};
+  if (cluster > 1) attributes[count++] = {launch_cluster, {}, {.cluster = {static_cast<unsigned>(cluster), 1, 1}}};
   void* parameters[] = {arguments};
-  if (!dependent)
+  if (count == 0)
     return check(driver().cuLaunchKernel(kernel.function, static_cast<unsigned>(blocks), 1, 1, kernel.threads, 1, 1,
                                          kernel.shared, queue->stream, parameters, nullptr),
                  "cuLaunchKernel");
-  const LaunchConfiguration configuration{
-      {static_cast<unsigned>(blocks), 1, 1}, {kernel.threads, 1, 1}, kernel.shared, queue->stream, &attribute, 1};
+  const LaunchConfiguration configuration{{static_cast<unsigned>(blocks), 1, 1},
+                                          {kernel.threads, 1, 1},
+                                          kernel.shared,
+                                          queue->stream,
+                                          attributes.data(),
+                                          count};
   check(driver().cuLaunchKernelEx(&configuration, kernel.function, parameters, nullptr), "cuLaunchKernelEx");
 }
 
@@ -123,7 +153,8 @@ void SplitAttention::run(const StepCall& call) const {
   }
   const auto place = [&](Attended value) { return at[static_cast<std::size_t>(value)]; };
   const auto strides = [&](Attended value) { return head_strides(s, value); };
-  const KeyParts split = key_parts(s, columns_);
+  const KeyParts split = parts(s);
+  const std::int64_t left = split.parts / split.cluster;  // to the second kernel
   auto* const sums = reinterpret_cast<float*>(call.workspace.data());
   Arguments arguments{.query = place(Attended::query),
                       .key = place(Attended::key),
@@ -132,7 +163,7 @@ void SplitAttention::run(const StepCall& call) const {
                       .output = place(Attended::output),
                       .stats = static_cast<float*>(place(Attended::stats)),
                       .sums = sums,
-                      .numbers = reinterpret_cast<Numbers*>(sums + split.parts * rows * s.value_features),
+                      .numbers = reinterpret_cast<Numbers*>(sums + left * rows * s.value_features),
                       .q = strides(Attended::query),
                       .k = strides(Attended::key),
                       .v = strides(Attended::value),
@@ -143,9 +174,9 @@ void SplitAttention::run(const StepCall& call) const {
                       .counts = attention_counts(s),
                       .after = s.is_causal ? 0 : no_bound,
                       .parts = static_cast<int>(split.parts),
-                      .keys_a_part = static_cast<int>(split.keys_a_part)};
-  queue(kernels_[0], split.blocks, &arguments, launches_dependent(device_, call.queue), call.queue);
-  if (split.parts > 1) queue(kernels_[1], rows, &arguments, launches_dependent(device_, call.queue, true), call.queue);
+                      .cluster = static_cast<int>(split.cluster)};
+  queue(kernels_[0], split.blocks, split.cluster, &arguments, launches_dependent(device_, call.queue), call.queue);
+  if (left > 1) queue(kernels_[1], rows, 1, &arguments, launches_dependent(device_, call.queue, true), call.queue);
 }
 
 }  // namespace weft::runtime::cuda

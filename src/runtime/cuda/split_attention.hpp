@@ -7,12 +7,13 @@
 
 namespace weft::runtime::cuda {
 
-// How a call's keys are shared by blocks. It follows from sizes alone, and so do the roundings.
+// How a call's keys are shared by `parts` blocks, of which each `cluster` join what they have before the kernel ends.
+// It follows from sizes and the architecture alone, and so do the roundings.
 struct KeyParts {
-  std::int64_t parts = 1, keys_a_part = 0, blocks = 0;
+  std::int64_t parts = 1, cluster = 1, blocks = 0;
 };
-// `columns`: keys that a block works on at a time. They divide keys_a_part.
-KeyParts key_parts(const AttentionSizes& sizes, std::int64_t columns);
+// `columns`: keys that a block works on at a time, 16 for each of its warps.
+KeyParts key_parts(const AttentionSizes& sizes, std::int64_t columns, bool has_clusters);
 
 // Forward. Buffers: query, key, value, the mask if there is one, output, stats. Query, key and value begin at a
 // multiple of 16 bytes, and so do their rows.
@@ -29,13 +30,15 @@ class SplitAttention final : public Runnable {
 
  private:
   AttentionSizes sizes(std::span<const std::int64_t> numbers) const;
-  void queue(const AttentionKernel& kernel, std::int64_t blocks, void* arguments, bool dependent,
+  KeyParts parts(const AttentionSizes& sizes) const;
+  void queue(const AttentionKernel& kernel, std::int64_t blocks, std::int64_t cluster, void* arguments, bool dependent,
              const Queue* queue) const;
 
   AttentionSizes fixed_;
   DeviceState& device_;
   std::array<AttentionKernel, 2> kernels_;
   std::int64_t columns_;
+  bool has_clusters_ = false;  // the kernels, which may be text for older devices too
   NumberTable::Range dims_, offsets_;
 };
 
