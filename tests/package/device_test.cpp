@@ -140,9 +140,10 @@ TEST_CASE("steps of a device are written and read back" * needs(nvrtc)) {
   const Tensor query = cast(normal({2, 4, 1, 64}), DType::bf16), keys = cast(normal({2, 2, 100, 64}), DType::bf16),
                mask = normal({1, 100});
   hold("split_attention", compile(attended), query, keys, mask);
-  const Tensor few = cast(ones({5, 2048}), DType::bf16), weights = cast(ones({2056, 2048}), DType::bf16);
+  const Tensor few = cast(ones({5, 2048}), DType::bf16), weights = cast(ones({2056, 2048}), DType::bf16),
+               more = cast(ones({17, 2048}), DType::bf16);
   hold("few_rows_product", compile(few_rows), few, weights);
-  hold("cublaslt_matmul", compile(few_rows), cast(ones({17, 2048}), DType::bf16), weights);  // too many rows
+  hold("cublaslt_matmul", compile(few_rows), more, weights);  // too many rows
   const std::string path = folder.file("rows.weft");
   package(path, {"f", one}, compile(looked_up), table, index);
   hold_fields(path);
