@@ -47,6 +47,20 @@ std::string cuda_update_rows(DType dtype, bool adds, bool checked);
 // [k, n], else [n, k].
 std::string cuda_product_name(DType dtype, bool by_rows, bool has_bias);
 std::string cuda_product(DType dtype, bool by_rows, bool has_bias);
+// A product of few rows (weft/detail/cuda_few_rows.inc). `depth`: of k that a warp has; `stages`: tiles of weights that
+// it has on their way. The result is f32 where it is wide.
+struct CudaFewRows {
+  DType dtype = DType::bf16;  // or f16
+  bool is_wide = false;
+  std::int64_t depth = 128, stages = 5;
+};
+struct CudaFewRowsKernel {
+  std::string name, text;
+  int threads;
+  std::int64_t shared;
+};
+CudaFewRowsKernel cuda_few_rows(const CudaFewRows& call);
+std::int64_t few_rows_shared(std::int64_t depth, std::int64_t stages);
 inline constexpr const char* cuda_check_name = "weft_check";
 std::string cuda_check();
 

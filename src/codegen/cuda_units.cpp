@@ -10,6 +10,7 @@ extern const char embedded_cuda_attention_backward[];
 extern const char embedded_cuda_attention_hopper[];
 extern const char embedded_cuda_attention_hopper_backward[];
 extern const char embedded_cuda_attention_split[];
+extern const char embedded_cuda_few_rows[];
 extern const char embedded_cuda_fragments[];
 extern const char embedded_cuda_pack[];
 extern const char embedded_cuda_product[];
@@ -106,6 +107,25 @@ std::string cuda_product(DType dtype, bool by_rows, bool has_bias) {
          "(const __grid_constant__ ProductArguments arguments) {\n  tensor_core_product<" + memory_type(dtype) + ", " +
          (by_rows ? "true" : "false") + ", " + (has_bias ? "true" : "false") + ">(arguments);\n}\n";
 }
+namespace {
+constexpr int few_rows_warps = 16;
+}
+std::int64_t few_rows_shared(std::int64_t depth, std::int64_t stages) {
+  constexpr std::int64_t tile_rows = 8, sums = 2 * 2 * few_rows_warps * 128 * 4;
+  return few_rows_warps * stages * tile_rows * depth * 2 + sums;
+}
+CudaFewRowsKernel cuda_few_rows(const CudaFewRows& call) {
+  const std::string type = memory_type(call.dtype), depth = std::to_string(call.depth),
+                    stages = std::to_string(call.stages);
+  CudaFewRowsKernel made{.threads = few_rows_warps * 32, .shared = few_rows_shared(call.depth, call.stages)};
+  made.name =
+      std::string("weft_few_rows_") + info(call.dtype).name + (call.is_wide ? "_wide_" : "_") + depth + "_" + stages;
+  made.text = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(made.threads) + ", 1) " + made.name +
+              "(const __grid_constant__ FewRowsArguments arguments) {\n  few_rows_product<" + type + ", " +
+              (call.is_wide ? "float" : type) + ", " + std::to_string(few_rows_warps) + ", " + depth + ", " + stages +
+              ">(arguments);\n}\n";
+  return made;
+}
 std::string cuda_check() {
   return std::string("extern \"C\" __global__ void ") + cuda_check_name +
          "(const __grid_constant__ Arguments<2, 2> arguments) {\n"
@@ -132,7 +152,10 @@ std::vector<std::string> cuda_units(std::span<const std::string> functions, std:
     const bool attends = uses("AttentionArguments") || uses("attention_lists("),
                attends_on_hopper = uses("HopperAttentionArguments");
     add_if(uses("tensor_core_product<") || attends_on_hopper, {embedded_cuda_product});
-    add_if(attends, {embedded_cuda_fragments, embedded_cuda_attention, embedded_cuda_attention_backward});
+    const bool has_few_rows = uses("FewRowsArguments");
+    add_if(attends || has_few_rows, {embedded_cuda_fragments});
+    add_if(has_few_rows, {embedded_cuda_few_rows});
+    add_if(attends, {embedded_cuda_attention, embedded_cuda_attention_backward});
     add_if(splits, {embedded_cuda_attention_split});
     add_if(attends_on_hopper, {embedded_cuda_attention_hopper, embedded_cuda_attention_hopper_backward});
     units.push_back(text + "namespace weft {\n" + own + "\n}  // namespace weft\n");

@@ -147,10 +147,10 @@ void read_early(Schedule& schedule) {
     steady.push_back(it.kind == Kind::argument || it.kind == Kind::constant || it.kind == Kind::packed);
   bool follows = false;
   for (Step& step : schedule.steps) {
-    const loop::Kernel* const kernel = step.payload->generated() ? step.payload->kernel() : nullptr;
-    if (!kernel) continue;
     if (follows)
       if (auto early = step.payload->reading_early(steady)) step.payload = std::move(early);
+    const loop::Kernel* const kernel = step.payload->generated() ? step.payload->kernel() : nullptr;
+    if (!kernel) continue;
     const Dim units = loop::over_symbols(loop::unit_count(*kernel), *kernel);
     follows |= units.is_constant() && units.constant() > 0;
   }

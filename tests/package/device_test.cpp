@@ -50,6 +50,7 @@ Tensor looked_up(const Tensor& table, const Tensor& index) {
 Tensor attended(const Tensor& query, const Tensor& keys, const Tensor& mask) {
   return nn::scaled_dot_product_attention(query, keys, keys, {.attn_mask = mask, .enable_gqa = true});
 }
+Tensor few_rows(const Tensor& x, const Tensor& weights) { return matmul(x, transpose(weights)); }
 std::pair<Tensor, Tensor> sorted(const Tensor& x) {
   const Tensor order = argsort(x, -1);
   return {order, gather(x, 1, order)};
@@ -139,6 +140,10 @@ TEST_CASE("steps of a device are written and read back" * needs(nvrtc)) {
   const Tensor query = cast(normal({2, 4, 1, 64}), DType::bf16), keys = cast(normal({2, 2, 100, 64}), DType::bf16),
                mask = normal({1, 100});
   hold("split_attention", compile(attended), query, keys, mask);
+  const Tensor few = cast(ones({5, 2048}), DType::bf16), weights = cast(ones({2056, 2048}), DType::bf16),
+               more = cast(ones({17, 2048}), DType::bf16);
+  hold("few_rows_product", compile(few_rows), few, weights);
+  hold("cublaslt_matmul", compile(few_rows), more, weights);  // too many rows
   const std::string path = folder.file("rows.weft");
   package(path, {"f", one}, compile(looked_up), table, index);
   hold_fields(path);

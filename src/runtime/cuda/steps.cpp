@@ -64,10 +64,10 @@ std::int64_t most_blocks(const DeviceState& device) { return device.multiprocess
 // Programmatic dependent launch of a generated kernel: its blocks may come onto the device while the kernel in front of
 // it ends. No write passes that kernel, and no read of what it may write: every generated kernel waits until it has
 // ended and all it wrote is visible (after_earlier_kernels of cuda.inc), and since that kernel has waited in its turn,
-// so have all before it. The kernels of update_slice and of attention of few queries begin so too. Kernels of libraries
-// and the others that are no generated ones do not wait, and are launched the ordinary way, after all that precedes
-// them. In a recording only a kernel that follows one that waits on its lane is launched so: what else comes before it,
-// a copy or the steps of other lanes, is a full dependency.
+// so have all before it. The kernels of update_slice, of attention of few queries and of products of few rows begin so
+// too. Kernels of libraries and the others that are no generated ones do not wait, and are launched the ordinary way,
+// after all that precedes them. In a recording only a kernel that follows one that waits on its lane is launched so:
+// what else comes before it, a copy or the steps of other lanes, is a full dependency.
 bool launches_dependent(DeviceState& device, const Queue* queue, bool follows) {
   static constinit Lazy<const bool> known;
   if (!options().cuda_dependent_launch || device.major < 9) return false;

@@ -4,6 +4,7 @@
 
 #include "base/fail.hpp"
 #include "base/member_count.hpp"
+#include "runtime/cuda/few_rows_product.hpp"
 #include "runtime/cuda/split_attention.hpp"
 #include "runtime/cuda/steps.hpp"
 #include "runtime/loop.hpp"
@@ -12,7 +13,8 @@
 
 namespace weft::runtime::cuda {
 
-static_assert(lists_all<ProductFields> && lists_all<SplitAttentionFields>, "a member is not in fields()");
+static_assert(lists_all<ProductFields> && lists_all<FewRowsFields> && lists_all<SplitAttentionFields>,
+              "a member is not in fields()");
 
 std::unique_ptr<Runnable> StoredKernel::prepare(const Preparation& preparation) const {
   WEFT_CHECK(preparation.function(), "kernel ", preparation.entry.name, " has not been compiled");
@@ -29,6 +31,21 @@ std::unique_ptr<Runnable> StoredProduct::prepare(const Preparation& preparation)
 namespace {
 bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 }  // namespace
+
+void StoredFewRows::check() const {
+  const Contraction& c = what.product;
+  runtime::check(c);
+  const bool known = std::ranges::all_of(
+      std::initializer_list<Dim>{c.m, c.n, c.k, c.a_row, c.a_column, c.b_row, c.b_column, c.c_row, c.c_column},
+      [](Dim dim) { return dim.is_constant(); });
+  if (!is_half(c.dtype) || !known || !c.batch.empty() || c.a_is_chosen() || c.b_is_chosen() ||
+      (what.depth != 128 && what.depth != 256))
+    throw Malformed();
+}
+
+std::unique_ptr<Runnable> StoredFewRows::prepare(const Preparation& preparation) const {
+  return std::make_unique<FewRowsProduct>(what.product, what.depth, what.begins_early, preparation);
+}
 
 void StoredSplitAttention::check() const {
   const auto fits = [](std::int64_t features) { return features > 0 && features % 8 == 0 && features <= 256; };
@@ -98,6 +115,7 @@ class Check final : public StoredAs<Check, StoredCheck> {
 namespace rows {
 constexpr NamedStep kernel{StoredKernel::name, StoredKernel::read};
 constexpr NamedStep cublaslt_matmul{StoredProduct::name, StoredProduct::read};
+constexpr NamedStep few_rows_product{StoredFewRows::name, StoredFewRows::read};
 constexpr NamedStep split_attention{StoredSplitAttention::name, StoredSplitAttention::read};
 constexpr NamedStep scatter{Scatter::name, Scatter::read};
 constexpr NamedStep argsort{Sort::name, Sort::read};

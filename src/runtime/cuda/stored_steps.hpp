@@ -36,6 +36,22 @@ class StoredProduct final : public StepOf<StoredProduct, ProductFields> {
   }
 };
 
+struct FewRowsFields {
+  Contraction product;  // without a batch
+  std::int64_t depth = 0;
+  bool begins_early = false;  // no kernel that may still run writes the weights
+  static auto fields(auto& self) { return std::tie(self.product, self.depth, self.begins_early); }
+};
+class StoredFewRows final : public StepOf<StoredFewRows, FewRowsFields> {
+ public:
+  static constexpr const char* name = "few_rows_product";
+  using StepOf::StepOf;
+  std::string by() const override { return "tensor cores, few rows"; }
+  StepCost cost() const override { return cost_of(what.product); }
+  std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override;
+  void check() const;
+};
+
 // Attention of few queries: what AttentionSizes has fixed, and the rest as SplitAttention takes it.
 struct SplitAttentionFields {
   DType dtype = DType::bf16, mask_dtype = DType::f32;

@@ -1,0 +1,47 @@
+// Kernels of products of few rows compile for each architecture, and how they share k. Needs no GPU.
+#include <doctest/doctest.h>
+
+#include "codegen/cuda.hpp"
+#include "runtime/cuda/code.hpp"
+#include "runtime/cuda/few_rows_product.hpp"
+#include "tests/codegen/cuda_support.hpp"
+
+using namespace weft;
+using namespace weft::test;
+
+TEST_CASE("a product of few rows compiles for each architecture") {
+  if (const std::string lacking = nvrtc(); !lacking.empty()) {
+    MESSAGE("left out: ", lacking);
+    return;
+  }
+  const std::pair<const char*, codegen::CudaFewRows> calls[] = {{"sm_80", {DType::bf16, false, 128, 4}},
+                                                                {"sm_89", {DType::f16, false, 128, 2}},
+                                                                {"sm_90a", {DType::f16, true, 128, 5}},
+                                                                {"sm_90a", {DType::bf16, false, 256, 2}},
+                                                                {"sm_100", {DType::bf16, true, 128, 5}}};
+  for (const auto& [architecture, call] : calls) {
+    CAPTURE(architecture);
+    const codegen::CudaFewRowsKernel kernel = codegen::cuda_few_rows(call);
+    const std::string texts[] = {kernel.text};
+    for (const std::string& cubin :
+         runtime::cuda::compile_units(codegen::cuda_units(texts), architecture, runtime::cuda::Effort::check))
+      CHECK(!cubin.empty());
+  }
+}
+
+TEST_CASE("a product of few rows has room on the smallest device, and its warps share all of k in whole instructions") {
+  constexpr std::int64_t shared_of_sm_89 = 99 << 10, shared_of_sm_90 = 227 << 10;
+  CHECK(codegen::few_rows_shared(128, 2) < shared_of_sm_89);
+  CHECK(codegen::few_rows_shared(128, 5) < shared_of_sm_90);
+  CHECK(codegen::few_rows_shared(256, 2) < shared_of_sm_90);
+  for (const std::int64_t depth : {128, 256})
+    for (const std::int64_t k : {8, 1024, 1032, 2048, 2056, 4096, 5632, 8192, 14336, 28672}) {
+      CAPTURE(k);
+      const auto [slices, of_warp] = runtime::cuda::depth_parts(k, depth);
+      CHECK(of_warp <= depth);
+      CHECK(of_warp % 32 == 0);
+      CHECK(slices * 16 * of_warp >= k);
+    }
+  CHECK(runtime::cuda::depth_parts(2048, 128).slices == 1);
+  CHECK(runtime::cuda::depth_parts(8192, 128).slices == 4);
+}
