@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/fail.hpp"
+#include "base/log.hpp"
 #include "base/no_compiler.hpp"
 #include "io/file_values.hpp"
 #include "io/safetensors.hpp"
@@ -373,6 +374,10 @@ void PackageWriter::write(const std::string& path, Loc loc) const {
   if (draft_->file.entries.empty())
     fail("package", loc, path, " would have no function: PackageWriter::add takes them");
   runtime::PackageFile all = draft_->file;
+  for (const runtime::PackageEntry& entry : all.entries)
+    for (const std::string& left_out : runtime::sizes_left_out(entry))
+      logging::warn_once(concat_text("[package] ", entry.name, " does not serve all sizes that its ranges have: ",
+                                     left_out, ". Add a call of that size as well"));
   // A safetensors file has no holes: what takes whole lines of the cache comes first, and then the larger elements.
   std::vector<io::HostElements> elements;
   std::vector<std::size_t> order;

@@ -218,6 +218,10 @@ class NearestMismatch {
   std::size_t leaf_ = 0, count_ = 0;
 };
 
+// Of the first sizes of each range of a function those that none of its specializations takes, a sentence for each:
+// "x: size of dimension 2 is not 1, since s0 != 1, as decided at model.cpp:12".
+std::vector<std::string> sizes_left_out(const PackageEntry& entry);
+
 // "f32[2,s0]"
 std::string tensor_text(DType dtype, const std::vector<Dim>& sizes);
 // For a package that was read: its format, the version of Weft that wrote it, and the targets of its kernels.

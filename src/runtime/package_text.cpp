@@ -1,4 +1,5 @@
 // What people read of a package: what it holds, and in what a call differs from that.
+#include <algorithm>
 #include <set>
 
 #include "base/dim_conditions.hpp"
@@ -94,6 +95,61 @@ std::string mismatch(const PackageSpecialization& held, const std::vector<GivenL
                        condition.place.empty() ? "" : ", as decided ", condition.place, ", and the call has ", sizes);
   }
   return {};
+}
+
+namespace {
+
+// The first axis of the arguments that a symbol is the size of.
+const PackageLeaf* leaf_of(const PackageSpecialization& held, std::size_t symbol, std::size_t& axis) {
+  for (const PackageLeaf& leaf : held.arguments)
+    for (axis = 0; axis < leaf.sizes.size(); ++axis)
+      if (!leaf.sizes[axis].is_constant() && static_cast<std::size_t>(leaf.sizes[axis].node()->number) == symbol)
+        return &leaf;
+  return nullptr;
+}
+
+// The first condition on this symbol alone that does not hold where it is `size`.
+const PackageCondition* broken_at(const PackageSpecialization& held, std::size_t symbol, std::int64_t size) {
+  for (const PackageCondition& condition : held.conditions) {
+    bool names_others = false;
+    for (std::size_t other = 0; other < held.symbols.size(); ++other)
+      names_others |= other != symbol && names_symbol(condition, other);
+    if (!names_others && names_symbol(condition, symbol) && !is_satisfied(condition, [&](std::size_t) { return size; }))
+      return &condition;
+  }
+  return nullptr;
+}
+
+bool takes(const PackageSpecialization& held, std::string_view leaf, std::size_t axis, std::int64_t size) {
+  const auto found = std::ranges::find(held.arguments, leaf, &PackageLeaf::name);
+  if (found == held.arguments.end() || axis >= found->sizes.size()) return false;
+  const Dim is = found->sizes[axis];
+  if (is.is_constant()) return is.constant() == size;
+  const auto symbol = static_cast<std::size_t>(is.node()->number);
+  const auto [lower, upper] = held.symbols[symbol];
+  return size >= lower && size <= upper && !broken_at(held, symbol, size);
+}
+
+}  // namespace
+
+std::vector<std::string> sizes_left_out(const PackageEntry& entry) {
+  constexpr std::int64_t first_sizes = 8;
+  std::vector<std::string> all;
+  for (const PackageSpecialization& each : entry.specializations)
+    for (std::size_t symbol = 0; symbol < each.symbols.size(); ++symbol) {
+      const auto [lower, upper] = each.symbols[symbol];
+      std::size_t axis = 0;
+      const PackageLeaf* const leaf = leaf_of(each, symbol, axis);
+      for (std::int64_t size = lower; leaf && size <= std::min(upper, lower + first_sizes - 1); ++size) {
+        const PackageCondition* const broken = broken_at(each, symbol, size);
+        const auto is_taken = [&](const PackageSpecialization& other) { return takes(other, leaf->name, axis, size); };
+        if (!broken || std::ranges::any_of(entry.specializations, is_taken)) continue;
+        std::string text = concat_text(size_name(*leaf, axis), " is not ", size, ", since ", condition_text(*broken));
+        if (!broken->place.empty()) text += concat_text(", as decided ", broken->place);
+        if (std::ranges::find(all, text) == all.end()) all.push_back(std::move(text));
+      }
+    }
+  return all;
 }
 
 void NearestMismatch::add(std::string why, std::size_t leaf) {

@@ -5,6 +5,7 @@
 #include "examples/models/gpt2.hpp"
 #include "package/there.hpp"
 #include "tests/needs_compiler.hpp"
+#include "tests/runtime/support.hpp"
 #include "weft/precompile.hpp"
 
 using namespace package_test;
@@ -172,6 +173,24 @@ TEST_CASE("ranges that begin at 1 serve sizes of 1, also of axes that are merged
     CHECK(bits_of(f(layer, x)) == bits_of(layer(x)));
     CHECK(bits_of(g(x)) == bits_of(rows(x)));
   }
+}
+
+TEST_CASE("a size within a range that no call served is named when a package is written" * needs(a_compiler)) {
+  const Folder folder;
+  const auto steps = [](const Tensor& x) { return slice(x, 1, 1, x.size(1)) - slice(x, 1, 0, x.size(1) - 1); };
+  const int line = __LINE__ - 1;
+  const auto f = compile(steps);
+  PackageWriter writer;
+  writer.add("steps", f, tensor_spec({4, {2, 64}}));
+  const test::CaptureLog written;
+  writer.write(folder.file("f.weft"));
+  REQUIRE(written.lines.size() == 1);
+  CHECK(written.lines[0].find("[package] steps does not serve all sizes that its ranges have: argument 0: size of "
+                              "dimension 1 is not 2, since s0 - 1 != 1, as decided at package_test.cpp:" +
+                              std::to_string(line)) != std::string::npos);
+  writer.add("steps", f, ones({4, 2}));
+  writer.write(folder.file("g.weft"));
+  CHECK(written.lines.size() == 1);  // both serve all
 }
 
 TEST_CASE("one file holds several functions, and a function for several kinds of arguments" * needs(a_compiler)) {
