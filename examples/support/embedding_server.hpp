@@ -1,5 +1,5 @@
-// An HTTP server of embeddings (cpp-httplib), of whatever computes them: POST /embed, GET /health, GET /metrics. It ends
-// on SIGTERM and SIGINT, when everything that was accepted has its answer (docs/serving.md).
+// An HTTP server of embeddings (cpp-httplib), of whatever computes them: POST /embed, GET /health, GET /metrics. It
+// ends on SIGTERM and SIGINT, when everything that was accepted has its answer (docs/serving.md).
 #pragma once
 #include <linux/filter.h>
 #include <pthread.h>

@@ -18,9 +18,9 @@ struct Touched {
 // of them never waits.
 inline constexpr Touched by_collectives{1, 2, true};
 
-// A collective that moves more than twice as much as the one after it is what takes long: steps after it come after what
-// it waits for, also in other lanes (hasten_large of schedule/order.cpp has put there what can wait).
-// More steps than most_ordered are one lane, but for collectives.
+// A collective that moves more than twice as much as the one after it is what takes long: steps after it come after
+// what it waits for, also in other lanes (hasten_large of schedule/order.cpp has put there what can wait). More steps
+// than most_ordered are one lane, but for collectives.
 inline constexpr std::size_t most_ordered = 512;
 std::vector<Ordered> assign_lanes(std::span<const std::vector<Touched>> steps);
 

@@ -144,7 +144,7 @@ TEST_CASE("steps of a device are written and read back" * needs(nvrtc)) {
                more = cast(ones({17, 2048}), DType::bf16);
   hold("few_rows_product", compile(few_rows, {.level = Level::O3}), few, weights);
   hold("cublaslt_matmul", compile(few_rows, {.level = Level::O3}), more, weights);  // too many rows
-  hold("cublaslt_matmul", compile(few_rows), few, weights);  // it was not timed
+  hold("cublaslt_matmul", compile(few_rows), few, weights);                         // it was not timed
   const std::string path = folder.file("rows.weft");
   package(path, {"f", one}, compile(looked_up), table, index);
   hold_fields(path);
