@@ -161,7 +161,7 @@ class Placer {
     return result;
   }
   int gather_of(const Tensor& value) const { return gather_[graph_.number(value)]; }
-  // From here on it is the gather of this turn that is read; the one after it begins then, where it does so ahead.
+  // Nodes that follow read the gather of this turn. Where gathers begin ahead, the next one begins here.
   void turn_to(int gather, std::uint32_t turn) {
     Copies& copies = copies_[static_cast<std::size_t>(gather)];
     copies.turn = turn;

@@ -92,7 +92,7 @@ class SplitProvider final : public Provider {
   std::optional<Offer> offer(const Candidate& candidate) const override {
     const std::optional<AttentionNode> node = split_attention_node(candidate.node, candidate.device);
     if (!node) return {};
-    // Before the other kernels where it is faster, and after them where it is not.
+    // A better offer than the other kernels' where it is faster, and a worse one where it is not.
     const std::int64_t rate = is_faster(*node) ? 2 * attention_rate : attention_rate * 2 / 3;
     const PlacedAttention placed(*node, candidate);
     return Offer{placed.cost.operations / Dim(rate), std::make_shared<SplitPayload>(*node, placed)};

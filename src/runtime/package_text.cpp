@@ -108,7 +108,7 @@ const PackageLeaf* leaf_of(const PackageSpecialization& held, std::size_t symbol
   return nullptr;
 }
 
-// The first condition on this symbol alone that does not hold where it is `size`.
+// The first condition that names no other symbol and is broken where this one has the value `size`; null: none.
 const PackageCondition* broken_at(const PackageSpecialization& held, std::size_t symbol, std::int64_t size) {
   for (const PackageCondition& condition : held.conditions) {
     bool names_others = false;

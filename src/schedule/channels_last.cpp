@@ -86,7 +86,7 @@ class Images {
   std::vector<bool> gains_, must_be_in_order_;  // by node
 };
 
-// One element of each channel: both orders are one.
+// One element of each channel: both orders are the same.
 bool has_no_positions(const Shape& shape) { return shape[2].same(Dim(1)) && shape[3].same(Dim(1)); }
 
 Tensor copy_of(const Node& place, const Tensor& value) {
