@@ -44,7 +44,7 @@ TEST_CASE("a forked child reads and replaces what other threads of its parent re
   std::atomic<bool> done = false;
   std::vector<std::thread> threads;
   for (int i = 0; i < 2; ++i)
-    threads.emplace_back([&] {
+    threads.emplace_back([&, i] {
       while (!done) {
         for (int reads = 0; reads < 20; ++reads) (void)value.load();
         value.exchange(i == 0 ? one : two);

@@ -47,7 +47,8 @@ TEST_CASE("one that calls what compilers call by themselves, and has addresses o
   CHECK(std::string(text) == "copied");
 }
 
-TEST_CASE("one that needs more is refused, and so is what is none") {
+TEST_CASE("one that needs more is refused, and so is what is none" *
+          weft::test::needs(weft::test::kernels_without_sanitizer)) {
   const auto why = [](const std::string& bytes) {
     std::string reason;
     CHECK(!PlainImage::map(bytes, reason));
