@@ -1,6 +1,8 @@
 // Weft's stream and events, beside work of the program's own.
 #include <doctest/doctest.h>
 
+#include <thread>
+
 #include "ir/node.hpp"
 #include "runtime/cuda/libraries.hpp"
 #include "tests/cuda/support.hpp"
@@ -72,6 +74,37 @@ TEST_CASE("work of a program's stream comes between what is evaluated before and
   runtime::cuda::check(driver().cuMemsetD32Async(address(buffer), 0, 1 << 22, as_stream(cuda::stream())),
                        "cuMemsetD32Async");
   CHECK(sum(buffer).item() == 0);
+}
+
+TEST_CASE("sixteen threads, each with a stream of its own, copy what one compiled function gives them") {
+  constexpr int count = 16, rounds = 30, elements = 1 << 18;
+  const auto step = compile([](Tensor& sum, const Tensor& x) {
+    sum = sum + x;
+    return sum * 2;
+  });
+  std::vector<double> wrong(count, 0);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < count; ++t)
+    threads.emplace_back([&, t] {
+      const OwnStream own;
+      const Tensor x = to(full({elements}, t + 1.0), Device::cuda()).eval();
+      Tensor sum = to(zeros({elements}), Device::cuda()).eval();
+      for (int round = 1; round <= rounds; ++round) {
+        const Tensor buffer = to(zeros({elements}), Device::cuda()).eval();
+        const Tensor given = step(sum, x).eval();
+        cuda::Event made, copied;
+        made.record();
+        made.wait(own.stream);
+        runtime::cuda::check(driver().cuMemcpyDtoDAsync_v2(address(buffer), address(given), sizeof(float) * elements,
+                                                           as_stream(own.stream)),
+                             "cuMemcpyDtoDAsync");
+        copied.record(own.stream);
+        copied.wait();
+        wrong[static_cast<std::size_t>(t)] += amax(abs(buffer - 2.0 * (t + 1) * round)).item<double>();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == std::vector<double>(count, 0));
 }
 
 TEST_SUITE_END();
