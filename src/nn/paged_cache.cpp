@@ -15,10 +15,10 @@ struct Texts {
 
   Texts(const Buffer& keys, const At& block_table, const At& positions_, Loc loc)
       : pages(type_of(resolve(At(keys.tensor(), loc), paged))),
-        table(integers(paged, block_table, loc)),
-        positions(integers(paged, positions_, loc)) {
+        table(to(integers(paged, block_table, loc), pages.device)),
+        positions(to(integers(paged, positions_, loc), pages.device)) {
     const Shape &of_table = type_of(table).shape, &of_positions = type_of(positions).shape;
-    if (of_table.rank() != 2 || of_positions.rank() != 1 || !(of_table[0] == of_positions[0]))
+    if (of_table.rank() != 2 || of_positions.rank() != 1 || !(of_table[0] == of_positions[0]) || of_table[1] == Dim(0))
       fail(paged, loc, "takes a block table, integers [texts, most pages], and positions, integers [texts]: ",
            to_string(type_of(resolve(block_table, paged))), " and ", to_string(type_of(resolve(positions_, paged))));
   }
@@ -29,9 +29,9 @@ struct Texts {
     const Shape shape = Shape::of(texts(), tokens);
     return unsqueeze(positions, 1) + weft::positions(1, shape, pages.device, loc);
   }
-  // Whether all of these pages, where `wanted` is true, are there.
-  Tensor exist(const Tensor& page, const Tensor& wanted, Loc loc) const {
-    return all(~wanted | ((page >= 0) & (page < dim_value(pages.shape[0], loc))));
+  // Of each number whether it is a page's.
+  Tensor are_pages(const Tensor& numbers, Loc loc) const {
+    return (numbers >= 0) & (numbers < dim_value(pages.shape[0], loc));
   }
 };
 
@@ -76,8 +76,10 @@ void PagedKeyValueCache::update(At key, At value, At block_table, At positions) 
   // [N, T] pages, [N, heads, T] rows of `depth` elements, in the order of the keys.
   const Tensor size = dim_value(pages[2], loc), most = dim_value(texts.capacity() - Dim(1), loc);
   const Tensor inside = maximum(minimum(place, most), 0);
-  const Tensor page = gather(texts.table, 1, floor_divide(inside, size));
-  require(texts.exist(page, page == page, loc), paged, loc,
+  const Tensor text = weft::positions(0, Shape::of(shape[0], shape[2]), texts.pages.device, loc);
+  const Tensor entry = text * dim_value(type_of(texts.table).shape[1], loc) + floor_divide(inside, size);
+  const Tensor page = record(Op::gather, {flatten(texts.table), entry}, {}, {}, loc);
+  require(all(texts.are_pages(page, loc)), paged, loc,
           concat_text("the block table names a page out of range [0, ", dims::to_string(pages[0]),
                       ") for a token that is written"));
   const Tensor head = weft::positions(1, Shape::of(Dim(1), pages[1], Dim(1)), texts.pages.device, loc);
@@ -110,7 +112,7 @@ Tensor PagedKeyValueCache::attention(At query, At block_table, At positions, con
   const Tensor last = texts.positions + dim_value(shape[2] - Dim(1), loc);  // [N]: the last place that is seen
   const Tensor first_of_page =
       weft::positions(1, Shape::of(Dim(1), most), texts.pages.device, loc) * dim_value(pages[2], loc);
-  require(texts.exist(texts.table, first_of_page <= unsqueeze(last, 1), loc), paged, loc,
+  require(all((first_of_page > unsqueeze(last, 1)) | texts.are_pages(texts.table, loc)), paged, loc,
           concat_text("the block table names a page out of range [0, ", dims::to_string(pages[0]),
                       ") for a token that is seen"));
   // Of each text its pages in a row. What nobody sees is 0: another text may have left anything there.

@@ -52,15 +52,15 @@ Tensor varlen_attention(At query, At key, At value, At query_offsets, At key_off
   const Loc loc = call.loc();
   const Tensor q = resolve(query, varlen), k = resolve(key, varlen), v = resolve(value, varlen);
   check_tokens(q, k, v, options, loc);
+  const bool are_one = query_offsets.tensor && key_offsets.tensor && query_offsets.tensor->same(*key_offsets.tensor);
   const Tensor of_queries = offsets_of("queries", query_offsets, q, loc),
-               of_keys = offsets_of("keys", key_offsets, k, loc);
+               of_keys = are_one ? of_queries : offsets_of("keys", key_offsets, k, loc);
   if (!(type_of(of_queries).shape[0] == type_of(of_keys).shape[0]))
     fail(varlen, loc, "queries and keys must be of as many texts, they have ",
          dims::to_string(type_of(of_queries).shape[0]), " and ", dims::to_string(type_of(of_keys).shape[0]),
          " offsets");
   check_offsets("queries", of_queries, q, loc);
-  if (!of_keys.same(of_queries) || !type_of(q).shape[0].same(type_of(k).shape[0]))
-    check_offsets("keys", of_keys, k, loc);
+  if (!are_one || !type_of(q).shape[0].same(type_of(k).shape[0])) check_offsets("keys", of_keys, k, loc);
 
   // Of each query; whatever the offsets are, nothing is read out of range.
   const auto read = [&](const Tensor& table, const Tensor& at) { return record(Op::gather, {table, at}, {}, {}, loc); };

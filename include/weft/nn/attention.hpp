@@ -126,10 +126,10 @@ struct KeyValueCache {
 
 // Keys and values of the tokens so far of texts that grow and end one by one, in pages of `page_size` tokens (Kwon and
 // others 2023): a text takes a page when it needs one, and gives its pages back at its end. Who has which page says the
-// block table, integers [N, most_pages], on the device of the pages: token p of text n is in page
-// block_table[n][p / page_size]. Texts with the same beginning may share its pages. Entries of pages that a text does
-// not reach yet may be any, -1, say. As of KeyValueCache, in a compiled function that takes the cache by reference no
-// more is written than what is new, and other positions, tables and pages are no new compilation.
+// block table, integers [N, most_pages]: token p of text n is in page block_table[n][p / page_size]. Texts with the
+// same beginning may share its pages. Entries of pages that a text does not reach yet may be any, -1, say. As of
+// KeyValueCache, in a compiled function that takes the cache by reference no more is written than what is new, and
+// other positions, tables and pages are no new compilation.
 struct PagedKeyValueCache {
   // Zeros in all pages. Throws Error where a size is not positive.
   PagedKeyValueCache() = delete;  // weft: it is made as nn::PagedKeyValueCache(pages, heads, page_size, depth)
