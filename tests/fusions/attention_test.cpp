@@ -42,6 +42,17 @@ const Form forms[] = {
        const Tensor lying = permute(x[1], {0, 2, 1, 3}) + 0;  // [N, S, H, E]
        return matmul(softmax(matmul(x[0], permute(lying, {0, 2, 3, 1})) * 0.5, -1), x[2]);
      }},
+    {"heads that share keys, repeated",
+     [](const Tensors& x) {
+       const Tensor k = repeat_interleave(narrow(x[1], 1, 0, 1), 3, 1),
+                    v = repeat_interleave(narrow(x[2], 1, 0, 1), 3, 1);
+       return matmul(softmax(matmul(x[0], transpose(k)) * 0.5, -1), v);
+     }},
+    {"heads that share keys, by broadcasting",
+     [](const Tensors& x) {
+       const Tensor k = narrow(x[1], 1, 0, 1), v = narrow(x[2], 1, 0, 1);
+       return matmul(softmax(matmul(x[0], transpose(k)) * 0.5, -1), v);
+     }},
     {"where",
      [](const Tensors& x) { return matmul(softmax(where(x[3], matmul(x[0], keys(x)) * 0.5, -infinity), -1), x[2]); }},
     {"where of a large number, scaled after",
@@ -143,4 +154,18 @@ TEST_CASE("attention by hand stays where its weights are read by a derivative, a
   check_close(compile(looped, {.on_compile_error = OnFailure::raise})(x), looped(x));
   unregister_pass("count_attention");
   CHECK(count == 1);
+}
+
+TEST_CASE("a query that sees nothing gets zeros where attention by hand is found") {
+  Tensors x = inputs_of();
+  x[3] = x[3] & (unsqueeze(arange(5), 1) != 2);
+  const Registered registered;
+  for (const Form& form : forms)
+    if (form.name == std::string_view("where") || form.name == std::string_view("masked_fill")) {
+      CAPTURE(std::string(form.name));
+      const Tensor plain = form.attend(x);
+      CHECK(all(isnan(select(plain, 2, 2))).item<bool>());
+      check_close(compile(Named(), {.on_compile_error = OnFailure::raise})(x, static_cast<int>(&form - forms)),
+                  where(isnan(plain), 0, plain));
+    }
 }
