@@ -122,6 +122,7 @@ TEST_CASE("attention written by hand is found in its usual forms, and gives the 
       CAPTURE(dynamic);
       CompileOptions options{.on_compile_error = OnFailure::raise};
       if (dynamic) options.dynamic = true;
+      if (i % 8 != 0) options.backend = "aot_eager";  // after all passes, without kernels
       const bool rounds = forms[i].name == std::string_view("weights cast");
       check_close(compile(Named(), options)(x, i), expected, rounds ? 2e-3 : 1e-11);
       CHECK(found == (forms[i].is_found ? 1 : 0));
@@ -165,7 +166,7 @@ TEST_CASE("a query that sees nothing gets zeros where attention by hand is found
       CAPTURE(std::string(form.name));
       const Tensor plain = form.attend(x);
       CHECK(all(isnan(select(plain, 2, 2))).item<bool>());
-      check_close(compile(Named(), {.on_compile_error = OnFailure::raise})(x, static_cast<int>(&form - forms)),
+      check_close(compile(Named(), {.backend = "aot_eager"})(x, static_cast<int>(&form - forms)),
                   where(isnan(plain), 0, plain));
     }
 }
