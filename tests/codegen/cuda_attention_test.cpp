@@ -5,10 +5,13 @@
 
 #include "codegen/cuda.hpp"
 #include "codegen/cuda_attention_functions.hpp"
+#include "ir/composites.hpp"
 #include "record/attention_mods.hpp"
 #include "runtime/cuda/code.hpp"
 #include "runtime/cuda/split_attention.hpp"
 #include "tests/codegen/cuda_support.hpp"
+#include "weft/backends.hpp"
+#include "weft/weft.hpp"
 
 using namespace weft;
 using namespace weft::test;
@@ -59,6 +62,41 @@ TEST_CASE("attention on tensor cores compiles for sm_80 and by warpgroups for sm
       call.on_hopper = true;
       check_compiles(codegen::cuda_attention(call), "sm_90a");
     }
+}
+
+TEST_CASE("the mask and scores of texts of several lengths compile, with what the program's mods capture") {
+  InternedText mods;
+  register_pass(PassStage::traced, "look_at_mods", "1", [&](const GraphView& graph) {
+    for (const Tensor& value : graph.nodes())
+      if (NodeView(value).name() == "scaled_dot_product_attention")
+        mods = value.node()->attributes().as<AttentionCall>().mods;
+    return graph;
+  });
+  compile([](const Tensor& x, const Tensor& offsets, const Tensor& slopes) {
+    return nn::varlen_attention(
+        x, x, x, offsets, offsets,
+        {.is_causal = true, .score_mod = nn::alibi(slopes), .mask_mod = nn::sliding_window(64)});
+  })(ones({5, 2, 8}), arange(2) * 5, ones({2}));
+  unregister_pass("look_at_mods");
+  REQUIRE(mods.id != 0);
+  for (const bool is_backward : {false, true}) {
+    const auto functions = codegen::cuda_attention_functions(attention_mods(mods), false, is_backward);
+    REQUIRE(functions);
+    CHECK(functions->masks);
+    CHECK(functions->changes_scores);
+    CHECK(!functions->mask_reads_batch);  // one list of blocks for all heads
+    CHECK(!functions->mask_reads_head);
+    if (nvrtc().empty())
+      for (const bool on_hopper : {false, true})
+        check_compiles(codegen::cuda_attention({.dtype = DType::bf16,
+                                                .features = 64,
+                                                .value_features = 64,
+                                                .is_backward = is_backward,
+                                                .masks = true,
+                                                .on_hopper = on_hopper,
+                                                .functions = functions->text}),
+                       on_hopper ? "sm_90a" : "sm_80");
+  }
 }
 
 TEST_CASE("attention of few queries compiles for each architecture, within the shared memory of the smallest") {

@@ -237,6 +237,51 @@ TEST_CASE(
   CHECK(specialization_count(step) == 1);
 }
 
+namespace {
+
+struct Prefill {  // of a chunk; `window`: keys that a query sees, by a mod that knows where the chunk is
+  static Tensor run(nn::KeyValueCache& cache, const nn::RotaryEmbedding& rotate, const Tensor& q, const Tensor& k,
+                    const Tensor& v, const Index& at, const bool& has_window) {
+    cache.update(rotate(k, at), v, at);
+    nn::AttentionOptions options{.enable_gqa = true};
+    if (has_window)
+      options.mask_mod = [&](auto, auto, auto q, auto k) { return (k <= q + at) & (q + at - k < 3); };
+    else
+      options.attn_mask = cache.mask(q.size(2), at);
+    return nn::scaled_dot_product_attention(rotate(q, at), cache.keys, cache.values, options);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a prompt in chunks of any length gives what it gives as one, without a compilation for each position") {
+  constexpr std::int64_t length = 9, queries = 4, heads = 2, depth = 4;
+  const Tensor q = wave({2, queries, length, depth}, 1), k = wave({2, heads, length, depth}, 2),
+               v = wave({2, heads, length, depth}, 3);
+  const nn::RotaryEmbedding rotate(depth);
+  for (const bool has_window : {false, true}) {
+    CAPTURE(has_window);
+    const Tensor whole = nn::scaled_dot_product_attention(
+        rotate(q), rotate(k), v,
+        {.is_causal = true, .enable_gqa = true, .mask_mod = has_window ? nn::sliding_window(3) : nn::MaskMod()});
+    auto step = compile(Prefill::run, {.on_compile_error = OnFailure::raise});
+    nn::KeyValueCache cache(2, heads, 12, depth, {DType::f64});
+    for (const std::vector<std::int64_t>& chunks : std::vector<std::vector<std::int64_t>>{
+             {9}, {4, 5}, {2, 3, 4}, {3, 3, 3}, {5, 1, 1, 2}, {1, 1, 7}, {8, 1}, {6, 2, 1}}) {
+      std::int64_t at = 0;
+      for (const std::int64_t count : chunks) {
+        CAPTURE(at);
+        CAPTURE(count);
+        const auto part = [&](const Tensor& x) { return narrow(x, 2, at, count); };
+        loops_test::check_close(step(cache, rotate, part(q), part(k), part(v), at, has_window), part(whole));
+        loops_test::check_close(Prefill::run(cache, rotate, part(q), part(k), part(v), at, has_window), part(whole));
+        at += count;
+      }
+    }
+    CHECK(specialization_count(step) == 3);  // of 9 tokens, of any number, and of one
+  }
+}
+
 TEST_CASE("a cache of keys and values: positions and dtypes that it has not are refused") {
   nn::KeyValueCache cache(1, 2, 8, 4);
   const Tensor new_key = ones({1, 2, 1, 4});

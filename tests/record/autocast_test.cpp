@@ -54,6 +54,10 @@ const std::map<std::string, Call>& calls() {
       const Tensor x = some({1, 2, 3, 4}, t);
       return nn::scaled_dot_product_attention(x, x, x);
     };
+    m["varlen_attention"] = [](DType t, DType) {
+      const Tensor x = some({3, 2, 4}, t), offsets = arange(2) * 3;
+      return nn::varlen_attention(x, x, x, offsets, offsets);
+    };
     m["prelu"] = [](DType t, DType) { return prelu(some({3, 4}, t), some({4}, t)); };
     m["RNN"] = [](DType t, DType) { return nn::RNN(4, 3)(some({2, 1, 4}, t)).output; };
     m["LSTM"] = [](DType t, DType) { return nn::LSTM(4, 3)(some({2, 1, 4}, t)).output; };

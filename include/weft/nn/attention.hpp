@@ -29,6 +29,20 @@ struct AttentionOptions {  // of scaled_dot_product_attention
 // and mods that give no number.
 Tensor scaled_dot_product_attention(At query, At key, At value, const AttentionOptions& options = {});
 
+// The same of texts of several lengths, one after the other without padding: a token sees its own text alone. query
+// [tokens, H, E], key [others, G, E] and value [others, G, F] to [tokens, H, F], of one floating dtype; G is H, or a
+// divisor of it with enable_gqa. `query_offsets` and `key_offsets`, i32 or i64 [N + 1], say where each of the N texts
+// begins, the last one how many tokens there are: 0, 3, 3, 8 are texts of 3, 0 and 5 tokens. They may be one tensor.
+//
+// A text's last query is at its last key: with n queries and m keys query i is at place i + m - n, and is_causal lets
+// it see the keys up to that place, as flash-attention does. A mod gets the text as batch, that place as q, which is
+// negative for the first queries where n > m, and the key's place in its text as k. A query that sees nothing gets
+// zeros. attn_mask is none of its options. Other numbers of tokens are no new compilation where they are symbols.
+// Throws Error on other shapes and dtypes. Throws, or stops the call, where offsets do not begin at 0, fall, or do not
+// end at the number of tokens.
+Tensor varlen_attention(At query, At key, At value, At query_offsets, At key_offsets,
+                        const AttentionOptions& options = {});
+
 // ---- positions -----------------------------------------------------------------------------------------------------
 
 // Slower turns, for texts longer than those a model was trained on first (Grattafiori and others 2024: Llama 3.1; the
@@ -106,6 +120,36 @@ struct KeyValueCache {
   Tensor mask(Dim length, const Index& position, Loc loc = Loc::current()) const;
 
   Buffer keys;    // [N, heads, capacity, depth]; zeros where no token is yet
+  Buffer values;  // of the same shape
+  WEFT_MEMBERS(keys, values)
+};
+
+// Keys and values of the tokens so far of texts that grow and end one by one, in pages of `page_size` tokens (Kwon and
+// others 2023): a text takes a page when it needs one, and gives its pages back at its end. Who has which page says the
+// block table, integers [N, most_pages]: token p of text n is in page block_table[n][p / page_size]. Texts with the
+// same beginning may share its pages. Entries of pages that a text does not reach yet may be any, -1, say. As of
+// KeyValueCache, in a compiled function that takes the cache by reference no more is written than what is new, and
+// other positions, tables and pages are no new compilation.
+struct PagedKeyValueCache {
+  // Zeros in all pages. Throws Error where a size is not positive.
+  PagedKeyValueCache() = delete;  // weft: it is made as nn::PagedKeyValueCache(pages, heads, page_size, depth)
+  PagedKeyValueCache(std::int64_t pages, std::int64_t heads, std::int64_t page_size, std::int64_t depth,
+                     Options options = {}, Loc loc = Loc::current());
+
+  // Puts key and value [N, heads, T, depth], of the pages' dtype, to places positions[n], ..., positions[n] + T - 1 of
+  // text n; positions: integers [N]. Texts with fewer than T new tokens have others after theirs, which nobody sees
+  // until the text's own are written over them. Throws Error on other shapes and dtypes. Throws, or stops the call and
+  // writes nothing, where a position is negative or beyond the table, or a place's page does not exist. Of two texts
+  // that write into one page at one place, the last one stays.
+  void update(At key, At value, At block_table, At positions);
+  // Attention of queries [N, H, T, depth] at places positions[n], ... of text n, which see the text up to themselves:
+  // [N, H, T, depth], as scaled_dot_product_attention gives it over each text's keys and values in a row. H is a
+  // multiple of `heads`. A mod gets the places in the text as q and k; attn_mask and is_causal are none of its options.
+  // Gathers most_pages pages a text: a table is as wide as the longest text of the call needs. Throws Error on other
+  // shapes and dtypes. Throws, or stops the call, where a page that is seen does not exist.
+  Tensor attention(At query, At block_table, At positions, const AttentionOptions& options = {}) const;
+
+  Buffer keys;    // [pages, heads, page_size, depth]; zeros where no token has been
   Buffer values;  // of the same shape
   WEFT_MEMBERS(keys, values)
 };

@@ -1,0 +1,173 @@
+// Attention as products and a softmax, found and replaced. In: a traced graph. Out: the same with calls of attention.
+// From a product with a softmax upwards: each node on the way is a number, a mask, a cast, or the product of queries
+// and keys, where the way ends.
+#include <map>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "ir/callee.hpp"
+#include "ir/composites.hpp"
+#include "ir/match.hpp"
+#include "weft/fusions.hpp"
+#include "weft/nn/attention.hpp"
+
+namespace weft {
+namespace {
+
+constexpr double hides = -1000;  // of a score or less: its power is 0 beside any other
+constexpr int longest_way = 16;  // nodes from the softmax to the product
+
+struct Mask {
+  enum class Kind : std::uint8_t { sees, hides, added, subtracted } kind;
+  Tensor value;
+  double factor = 1;  // that the scores get after it
+};
+struct Found {
+  Tensor query, transposed_key, value;
+  double scale = 1;
+  std::vector<Mask> masks;
+};
+
+bool is_float_cast(const Node& node) {
+  return node.op == Op::cast && is_floating(node.type.dtype) && is_floating(type_of(node.input(0)).dtype);
+}
+// A product expands both of its operands, mostly to what they are.
+bool is_same(const Node& node) { return node.op == Op::expand && node.type.shape.same(type_of(node.input(0)).shape); }
+Tensor plain(Tensor value) {
+  while (is_same(*value.node())) value = value.node()->input(0);
+  return value;
+}
+Tensor without_casts(Tensor value) {
+  while (is_float_cast(*value.node()) || is_same(*value.node())) value = value.node()->input(0);
+  return value;
+}
+std::optional<double> number(Tensor value) {
+  while (value.node()->op == Op::expand || value.node()->op == Op::cast) value = value.node()->input(0);
+  if (!is_uniform(value)) return {};
+  return value.node()->attributes<Constant>().as_number(type_of(value).dtype);
+}
+
+// `node` as x times a positive number: x, and the number goes into `factor`. Undefined: it is nothing of the kind.
+Tensor unscaled(const Node& node, double& factor) {
+  if (node.op != Op::mul && node.op != Op::div) return {};
+  for (const std::size_t at : {1, 0}) {
+    const std::optional<double> by = number(node.input(at));
+    if (!by || !(*by > 0) || !(*by < 1e30) || (node.op == Op::div && at == 0)) continue;
+    factor = node.op == Op::mul ? factor * *by : factor / *by;
+    return node.input(1 - at);
+  }
+  return {};
+}
+
+// Whether `scores` come from a product; what is on the way goes into `found`.
+bool find_scores(const Tensor& scores, Found& found, int left) {
+  if (left == 0) return false;
+  const Node& node = *scores.node();
+  const auto goes_on = [&](const Tensor& next) { return find_scores(next, found, left - 1); };
+  const auto with = [&](Mask::Kind kind, const Tensor& mask, const Tensor& next) {
+    const Found before = found;
+    found.masks.push_back({kind, mask, found.scale});
+    if (goes_on(next)) return true;
+    found = before;
+    return false;
+  };
+  if (is_float_cast(node) || is_same(node)) return goes_on(node.input(0));
+  if (const Tensor x = unscaled(node, found.scale); x.defined()) return goes_on(x);
+  switch (node.op) {
+    case Op::matmul: {
+      const auto factor = [&](std::size_t at) {
+        double by = 1;
+        const Tensor given = node.input(at), x = unscaled(*plain(given).node(), by);
+        if (!x.defined() || !type_of(x).same(type_of(given))) return given;
+        found.scale *= by;
+        return x;
+      };
+      found.query = factor(0), found.transposed_key = factor(1);
+      return true;
+    }
+    case Op::where: {
+      const auto hidden = [&](std::size_t at) {
+        const std::optional<double> given = number(node.input(at));
+        return given && *given * found.scale <= hides;
+      };
+      if (hidden(2)) return with(Mask::Kind::sees, node.input(0), node.input(1));
+      return hidden(1) && with(Mask::Kind::hides, node.input(0), node.input(2));
+    }
+    case Op::add:
+      return with(Mask::Kind::added, node.input(1), node.input(0)) ||
+             with(Mask::Kind::added, node.input(0), node.input(1));
+    case Op::sub: return with(Mask::Kind::subtracted, node.input(1), node.input(0));
+    default: return false;
+  }
+}
+
+std::optional<Found> find_attention(const Node& product) {
+  if (product.op != Op::matmul) return {};
+  const Node& softmax = *without_casts(product.input(0)).node();
+  const int rank = product.type.shape.rank();
+  if (softmax.op != Op::call || std::string_view(name_of(softmax)) != "softmax") return {};
+  AxisSet last;
+  last.insert(rank - 1);
+  if (softmax.attributes<ReducedCall>().axes.bits != last.bits) return {};
+  Found found;
+  found.value = product.input(1);
+  if (!find_scores(softmax.input(0), found, longest_way)) return {};
+  for (const Tensor& each : {found.query, found.transposed_key, found.value})
+    if (type_of(each).dtype != product.type.dtype || type_of(each).shape.rank() != rank) return {};
+  if (!is_floating(product.type.dtype)) return {};
+  return found;
+}
+
+Tensor attention_of(const Found& found) {
+  Tensor sees, added;
+  for (const Mask& mask : found.masks) {
+    const bool is_bool = mask.kind == Mask::Kind::sees || mask.kind == Mask::Kind::hides;
+    Tensor value = mask.value;
+    if (mask.kind == Mask::Kind::hides) value = ~value;
+    if (mask.kind == Mask::Kind::subtracted) value = -value;
+    if (!is_bool && mask.factor != 1) value = value * mask.factor;
+    Tensor& all = is_bool ? sees : added;
+    all = !all.defined() ? value : is_bool ? all & value : all + value;
+  }
+  if (sees.defined() && added.defined())
+    sees = where(sees, added, -std::numeric_limits<double>::infinity()), added = {};
+  return nn::scaled_dot_product_attention(found.query, transpose(found.transposed_key, -1, -2), found.value,
+                                          {.attn_mask = sees.defined() ? sees : added, .scale = found.scale});
+}
+
+// In the order in which a rewrite visits products, those of loops' bodies too, which of them are attention whose
+// weights nobody else reads.
+void list_products(const Graph& graph, std::vector<bool>& are_attention) {
+  std::map<const Node*, int> readers;
+  for (const Tensor& value : graph.nodes)
+    for (const Tensor& operand : value.node()->inputs()) ++readers[operand.node()];
+  for (const Tensor& output : graph.outputs) ++readers[output.node()];
+  for (const Tensor& value : graph.nodes) {
+    const Node& node = *value.node();
+    if (node.op != Op::call)
+      for (const auto& body : node.bodies()) list_products(*body, are_attention);
+    if (node.op != Op::matmul) continue;
+    bool fits = find_attention(node).has_value();
+    for (Tensor at = fits ? node.input(0) : Tensor(); at.defined();
+         at = is_float_cast(*at.node()) || is_same(*at.node()) ? at.node()->input(0) : Tensor())
+      fits = fits && readers[at.node()] == 1;
+    are_attention.push_back(fits);
+  }
+}
+
+}  // namespace
+
+GraphView fuse_attention(const GraphView& graph) {
+  std::vector<bool> are_attention;
+  list_products(detail::graph_of(graph), are_attention);
+  std::size_t next = 0;
+  return graph.rewrite([&](const NodeView& view) -> Tensor {
+    const Node& node = *view.results()[0].node();
+    if (node.op != Op::matmul || next == are_attention.size() || !are_attention[next++]) return {};
+    const std::optional<Found> found = find_attention(node);
+    return found ? attention_of(*found) : Tensor();
+  });
+}
+
+}  // namespace weft

@@ -1,0 +1,172 @@
+// Attention that is written by hand, and what of it fuse_attention finds: each form gives the numbers that it gave.
+#include <cmath>
+#include <limits>
+
+#include "tests/loops/support.hpp"
+#include "weft/backends.hpp"
+#include "weft/fusions.hpp"
+
+using namespace weft;
+using loops_test::check_close;
+using loops_test::noise;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+using Tensors =
+    std::vector<Tensor>;  // query [2, 3, 5, 4], key, value [2, 3, 6, ...], mask: bool [5, 6], bias [3, 5, 6]
+
+struct Registered {
+  Registered() { register_pass(PassStage::traced, "fuse_attention", "1", fuse_attention); }
+  ~Registered() { unregister_pass("fuse_attention"); }
+};
+
+Tensor keys(const Tensors& x) { return transpose(x[1], -1, -2); }
+
+struct Form {
+  const char* name;
+  Tensor (*attend)(const Tensors& x);
+  bool is_found = true;
+};
+const Form forms[] = {
+    {"plain", [](const Tensors& x) { return matmul(softmax(matmul(x[0], keys(x)), -1), x[2]); }},
+    {"scaled after", [](const Tensors& x) { return matmul(softmax(matmul(x[0], keys(x)) * 0.5, -1), x[2]); }},
+    {"divided after", [](const Tensors& x) { return matmul(softmax(matmul(x[0], keys(x)) / 2, -1), x[2]); }},
+    {"a query scaled before", [](const Tensors& x) { return matmul(softmax(matmul(x[0] * 0.5, keys(x)), -1), x[2]); }},
+    {"both scaled before",
+     [](const Tensors& x) { return matmul(softmax(matmul(x[0] / 1.5, keys(x) * 0.7), -1), x[2]); }},
+    {"keys scaled, then transposed",
+     [](const Tensors& x) { return matmul(softmax(matmul(x[0], transpose(x[1] * 0.7)), -1), x[2]); }},
+    {"keys by another permutation",
+     [](const Tensors& x) {
+       const Tensor lying = permute(x[1], {0, 2, 1, 3}) + 0;  // [N, S, H, E]
+       return matmul(softmax(matmul(x[0], permute(lying, {0, 2, 3, 1})) * 0.5, -1), x[2]);
+     }},
+    {"heads that share keys, repeated",
+     [](const Tensors& x) {
+       const Tensor k = repeat_interleave(narrow(x[1], 1, 0, 1), 3, 1),
+                    v = repeat_interleave(narrow(x[2], 1, 0, 1), 3, 1);
+       return matmul(softmax(matmul(x[0], transpose(k)) * 0.5, -1), v);
+     }},
+    {"heads that share keys, by broadcasting",
+     [](const Tensors& x) {
+       const Tensor k = narrow(x[1], 1, 0, 1), v = narrow(x[2], 1, 0, 1);
+       return matmul(softmax(matmul(x[0], transpose(k)) * 0.5, -1), v);
+     }},
+    {"where",
+     [](const Tensors& x) { return matmul(softmax(where(x[3], matmul(x[0], keys(x)) * 0.5, -infinity), -1), x[2]); }},
+    {"where of a large number, scaled after",
+     [](const Tensors& x) { return matmul(softmax(where(x[3], matmul(x[0], keys(x)), -1e9) * 0.5, -1), x[2]); }},
+    {"masked_fill",
+     [](const Tensors& x) {
+       return matmul(softmax(masked_fill(matmul(x[0], keys(x)) / 2, ~x[3], -infinity), -1), x[2]);
+     }},
+    {"a mask that is added",
+     [](const Tensors& x) { return matmul(softmax(matmul(x[0], keys(x)) * 0.5 + x[4], -1), x[2]); }},
+    {"a mask added first, scaled after",
+     [](const Tensors& x) { return matmul(softmax((x[4] + matmul(x[0], keys(x))) * 0.5, -1), x[2]); }},
+    {"a penalty that is subtracted",
+     [](const Tensors& x) {
+       return matmul(softmax(matmul(x[0], keys(x)) * 0.5 - cast(~x[3], DType::f64) * 1e9, -1), x[2]);
+     }},
+    {"two masks and a bias",
+     [](const Tensors& x) {
+       const Tensor causal = unsqueeze(arange(x[0].size(2)), 1) >= arange(x[1].size(2));
+       const Tensor scores = where(causal, matmul(x[0], keys(x)) * 0.5 + x[4] + x[4] * 2, -infinity);
+       return matmul(softmax(where(x[3], scores, -infinity), -1), x[2]);
+     }},
+    {"weights cast",
+     [](const Tensors& x) {
+       const auto half = [](const Tensor& x) { return cast(x, DType::f16); };
+       const Tensor scores = cast(matmul(half(x[0]), half(keys(x))), DType::f32) * 0.5;
+       return cast(matmul(cast(softmax(scores, -1), DType::f16), half(x[2])), DType::f64);
+     }},
+    {"weights that are read too",
+     [](const Tensors& x) {
+       const Tensor weights = softmax(matmul(x[0], keys(x)), -1);
+       return matmul(weights, x[2]) + sum(weights);
+     },
+     false},
+    {"another axis", [](const Tensors& x) { return matmul(softmax(matmul(x[0], keys(x)), -2), x[2]); }, false},
+    {"a number that hides nothing",
+     [](const Tensors& x) { return matmul(softmax(where(x[3], matmul(x[0], keys(x)), -1.0), -1), x[2]); }, false},
+    {"a negative scale", [](const Tensors& x) { return matmul(softmax(matmul(x[0], keys(x)) * -0.5, -1), x[2]); },
+     false},
+    {"a soft cap", [](const Tensors& x) { return matmul(softmax(tanh(matmul(x[0], keys(x))), -1), x[2]); }, false},
+    {"no product", [](const Tensors& x) { return matmul(softmax(x[4], -1), select(x[2], 0, 0)); }, false},
+};
+
+Tensors inputs_of() {
+  const Tensor mask = remainder(reshape(arange(30), {5, 6}), 3) != 1;
+  return {noise({2, 3, 5, 4}, 1), noise({2, 3, 6, 4}, 2), noise({2, 3, 6, 2}, 3), mask, noise({3, 5, 6}, 4)};
+}
+struct Named {
+  Tensor operator()(const Tensors& x, const int& form) const { return forms[form].attend(x); }
+};
+
+}  // namespace
+
+TEST_CASE("attention written by hand is found in its usual forms, and gives the same") {
+  const Tensors x = inputs_of();
+  for (int i = 0; i < static_cast<int>(std::size(forms)); ++i) {
+    CAPTURE(std::string(forms[i].name));
+    const Tensor expected = forms[i].attend(x);
+    int found = -1;
+    const Registered registered;
+    register_pass(PassStage::traced, "count_attention", std::to_string(i), [&](const GraphView& graph) {
+      found = 0;
+      for (const Tensor& value : graph.nodes()) found += NodeView(value).name() == "scaled_dot_product_attention";
+      return graph;
+    });
+    for (const bool dynamic : {false, true}) {
+      CAPTURE(dynamic);
+      CompileOptions options{.on_compile_error = OnFailure::raise};
+      if (dynamic) options.dynamic = true;
+      if (i % 8 != 0) options.backend = "aot_eager";  // after all passes, without kernels
+      const bool rounds = forms[i].name == std::string_view("weights cast");
+      check_close(compile(Named(), options)(x, i), expected, rounds ? 2e-3 : 1e-11);
+      CHECK(found == (forms[i].is_found ? 1 : 0));
+    }
+    unregister_pass("count_attention");
+  }
+}
+
+TEST_CASE("attention by hand stays where its weights are read by a derivative, and is found in the body of a loop") {
+  const Tensors x = inputs_of();
+  const Registered registered;
+  const auto slopes = [](const Tensors& x) {
+    return grad([](const Tensors& at) { return sum(square(forms[0].attend(at))); }, Tensors{x[0], x[1], x[2]});
+  };
+  const Tensors expected = slopes(x), found = compile(slopes, {.on_compile_error = OnFailure::raise})(x);
+  for (std::size_t i = 0; i < expected.size(); ++i) check_close(found[i], expected[i]);
+  const auto looped = [](const Tensors& x) {
+    const auto step = [](const Index&, const Tensor& at) {
+      return matmul(softmax(matmul(at, transpose(at)) * 0.5, -1), at);
+    };
+    return fori(0, 3, step, matmul(x[0], transpose(x[0])));
+  };
+  int count = 0;
+  register_pass(PassStage::traced, "count_attention", "loops", [&](const GraphView& graph) {
+    for (const Tensor& value : graph.nodes())
+      for (const GraphView& body : NodeView(value).bodies())
+        for (const Tensor& each : body.nodes()) count += NodeView(each).name() == "scaled_dot_product_attention";
+    return graph;
+  });
+  check_close(compile(looped, {.on_compile_error = OnFailure::raise})(x), looped(x));
+  unregister_pass("count_attention");
+  CHECK(count == 1);
+}
+
+TEST_CASE("a query that sees nothing gets zeros where attention by hand is found") {
+  Tensors x = inputs_of();
+  x[3] = x[3] & (unsqueeze(arange(5), 1) != 2);
+  const Registered registered;
+  for (const Form& form : forms)
+    if (form.name == std::string_view("where") || form.name == std::string_view("masked_fill")) {
+      CAPTURE(std::string(form.name));
+      const Tensor plain = form.attend(x);
+      CHECK(all(isnan(select(plain, 2, 2))).item<bool>());
+      check_close(compile(Named(), {.backend = "aot_eager"})(x, static_cast<int>(&form - forms)),
+                  where(isnan(plain), 0, plain));
+    }
+}
