@@ -13,7 +13,7 @@ namespace {
 
 using Int = std::int64_t;
 
-constexpr Int tiles_wanted = 8, most_positions = 256, most_outputs = 256, slice_depth = 256, largest_plane = 4096;
+constexpr Int tiles_wanted = 8, most_positions = 256, most_outputs = 256, slice_depth = 128, largest_plane = 4096;
 
 Int count_of(Int size, Int part) { return (size + part - 1) / part; }
 Int aligned(Int bytes) { return (bytes + 63) / 64 * 64; }
@@ -34,17 +34,27 @@ Int slice_begin(Int depth, Int slice) { return slice * depth / slices_of(depth);
 bool DirectConvolution::takes(const ConvolutionSizes& s) {
   if (s.result != Convolved::output || s.dtype != DType::f32 || s.is_wide || s.has_bias || s.groups != 1 || s.axes > 2)
     return false;
-  const auto last = static_cast<std::size_t>(s.axes - 1), column = last + 2;
-  const auto unit = [](Int size, Int stride) { return size == 1 || stride == 1; };
-  if (!unit(s.size[last], s.input_strides[column]) || !unit(s.positions[last], s.output_strides[column])) return false;
-  if (s.axes == 2 && s.positions[0] > 1 && s.output_strides[2] != s.positions[1]) return false;
+  // Whatever a tile reads can be counted in 31 bits.
+  double reach = static_cast<double>(s.inputs), depth = reach;
+  for (std::size_t axis = 0; axis < static_cast<std::size_t>(s.axes); ++axis) {
+    depth *= static_cast<double>(s.kernel[axis]);
+    reach *= static_cast<double>(most_positions) * static_cast<double>(s.strides[axis]) +
+             static_cast<double>(s.kernel[axis]) * static_cast<double>(s.dilation[axis]);
+  }
+  return depth > 0 && s.outputs > 0 && std::max({reach, depth, static_cast<double>(s.inputs * largest_plane)}) < 0x1p31;
+}
+
+bool DirectConvolution::lies_well(const ConvolutionSizes& s) {
+  const auto last = static_cast<std::size_t>(s.axes) + 1;
+  for (const Convolved value : {Convolved::input, Convolved::output})
+    if (s.shape_of(value)[last] > 1 && s.strides_of(value)[last] != 1) return false;
   Int step = 1;
-  for (std::size_t axis = static_cast<std::size_t>(s.axes) + 2; axis-- > 1;) {
-    const Int size = axis == 1 ? s.inputs : s.kernel[axis - 2];
+  for (std::size_t axis = last; axis > 0; --axis) {
+    const Int size = s.shape_of(Convolved::weight)[axis];
     if (size > 1 && s.weight_strides[axis] != step) return false;
     step *= size;
   }
-  return step < (Int{1} << 31);
+  return true;
 }
 
 DirectConvolution::DirectConvolution(const ConvolutionSizes& s) : batch(s.batch), inputs(s.inputs), outputs(s.outputs) {
@@ -57,6 +67,7 @@ DirectConvolution::DirectConvolution(const ConvolutionSizes& s) : batch(s.batch)
   depth = inputs * y.kernel * x.kernel;
   input_item = s.input_strides[0], input_channel = s.input_strides[1], input_row = flat ? 0 : s.input_strides[2];
   weight_output = s.weight_strides[0], output_item = s.output_strides[0], output_channel = s.output_strides[1];
+  output_row = flat ? 0 : s.output_strides[2];
   cut();
 }
 
@@ -68,13 +79,14 @@ void DirectConvolution::cut() {
   panels = count_of(count_of(outputs, kernels().lanes), kernels().vectors);
   panel_tiles = count_of(outputs, most_outputs);
   tile_panels = count_of(panels, panel_tiles);
+  if (x.positions == 0 || y.positions == 0) batch = 0, x.positions = y.positions = 1;
   column_tiles = count_of(x.positions, most_positions);
   tile_columns = count_of(x.positions, column_tiles);
   tile_rows = std::clamp<Int>(most_positions / tile_columns, 1, y.positions);
-  for (;;) {
+  for (;;) {  // until there are enough tiles
     panel_tiles = count_of(panels, tile_panels), row_tiles = count_of(y.positions, tile_rows);
     column_tiles = count_of(x.positions, tile_columns);
-    if (batch * panel_tiles * row_tiles * column_tiles >= tiles_wanted) break;
+    if (batch == 0 || batch * panel_tiles * row_tiles * column_tiles >= tiles_wanted) break;
     if (tile_panels > 1)
       tile_panels = count_of(tile_panels, 2);
     else if (tile_rows > 1)
@@ -87,7 +99,8 @@ void DirectConvolution::cut() {
   tile_rows = count_of(y.positions, row_tiles);
   // Planes without borders are read where they lie, unless rows that are far apart would meet in the first cache.
   const auto inside = [](const Axis& axis) { return axis.low == 0 && axis.reach(axis.positions) <= axis.size; };
-  in_place = inside(y) && inside(x) && input_channel <= largest_plane && y.size * input_row <= largest_plane;
+  const auto is_small = [](Int stride) { return stride >= 0 && stride <= largest_plane; };
+  in_place = inside(y) && inside(x) && is_small(input_channel) && is_small(input_row) && is_small(y.size * input_row);
   slice_inputs = in_place ? 0 : std::min(inputs, slice_depth / (y.kernel * x.kernel) + 2);
 }
 
@@ -188,11 +201,11 @@ struct DirectConvolution::Run {
                 present = std::min(width, it.outputs - first);
       const float* const of = sums + (first - first_output) * positions();
       float* const to = output + tile.item * it.output_item + first * it.output_channel +
-                        tile.rows.begin * it.x.positions + tile.columns.begin;
-      const bool whole = tile.columns.size == it.x.positions;
+                        tile.rows.begin * it.output_row + tile.columns.begin;
+      const bool whole = tile.columns.size == it.output_row;
       const Int runs = whole ? 1 : tile.rows.size, length = tile.count() / runs;
       for (Int i = 0; i < runs; ++i)
-        kernels.write(of + i * length * width, width, present, length, to + i * it.x.positions, it.output_channel);
+        kernels.write(of + i * length * width, width, present, length, to + i * it.output_row, it.output_channel);
     }
   }
 
@@ -205,10 +218,9 @@ struct DirectConvolution::Run {
   }
 };
 
-std::size_t DirectConvolution::workspace(bool weights_are_packed) const {
+std::size_t DirectConvolution::workspace() const {
   const Run run{*this, nullptr, nullptr, nullptr, nullptr, nullptr, kernels()};
-  return (weights_are_packed ? 0 : packed_bytes()) +
-         static_cast<std::size_t>(std::min<Int>(run.tiles(), num_threads()) * run.thread_bytes());
+  return packed_bytes() + static_cast<std::size_t>(std::min<Int>(run.tiles(), num_threads()) * run.thread_bytes());
 }
 
 void DirectConvolution::pack(const float* weights, std::byte* to) const {

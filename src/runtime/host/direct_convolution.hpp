@@ -10,21 +10,24 @@
 #include <cstdint>
 #include <span>
 
+#include "runtime/constants.hpp"
 #include "runtime/convolution.hpp"
 #include "runtime/host/isa_namespaces.hpp"
+#include "runtime/stored_step.hpp"
 
 namespace weft::runtime {
 
 class DirectConvolution {
  public:
   using Int = std::int64_t;
-  // Whether these sizes and strides can be done: of one group and of one or two axes, whose rows lie in one piece. Of
-  // another batch too.
+  // Whether it can be done, whatever the batch and the sizes of images are: of one group, of one or two axes.
   static bool takes(const ConvolutionSizes& sizes);
-  explicit DirectConvolution(const ConvolutionSizes& sizes);  // that it takes
+  // Whether the three values lie so that they are read and written: rows in one piece, weights one after the other.
+  static bool lies_well(const ConvolutionSizes& sizes);
+  explicit DirectConvolution(const ConvolutionSizes& sizes);  // of which both are true
 
   // On as many threads as a parallel loop has now; with less than that for all of them, fewer run.
-  std::size_t workspace(bool weights_are_packed) const;
+  std::size_t workspace() const;
   // `weights`: as they lie. `packed`: what pack() made of them; null: nothing.
   void run(const float* input, const float* weights, float* output, std::span<std::byte> workspace,
            const std::byte* packed) const;
@@ -46,11 +49,59 @@ class DirectConvolution {
 
   Axis y, x;
   Int batch, inputs, outputs, depth;
-  Int input_item, input_channel, input_row, weight_output, output_item, output_channel;  // strides
+  Int input_item, input_channel, input_row, weight_output, output_item, output_channel, output_row;  // strides
   // A tile: so many panels of weights, rows and columns of positions, and how many there are of each in the result.
   Int tile_panels, tile_rows, tile_columns, panels, panel_tiles, row_tiles, column_tiles;
   bool in_place;
   Int slice_inputs;  // at most in a slice, of those that are copied
+};
+
+// Buffers: the image, the weights, the result.
+class HostConvolution final : public PackingStep {
+ public:
+  // `offsets`: of the three, in elements.
+  HostConvolution(ConvolutionDims dims, std::span<const Dim> offsets, NumberTable& numbers);
+  bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override;
+  bool has_workspace() const override { return true; }
+  std::size_t workspace(std::span<const std::int64_t> numbers) const override { return of(numbers).workspace(); }
+  void run(const StepCall& call) const override { run_packed(call, nullptr); }
+
+  std::size_t packed_bytes(std::size_t buffer) const override;
+  Digest packed_as(std::size_t buffer) const override;
+  void pack(std::size_t buffer, const StepCall& call, std::byte* to) const override;
+  void run_packed(const StepCall& call, const std::byte* const* packed) const override;
+
+ private:
+  DirectConvolution of(std::span<const std::int64_t> numbers) const { return DirectConvolution(sizes(numbers)); }
+  ConvolutionSizes sizes(std::span<const std::int64_t> numbers) const {
+    return dims_.with(numbers.subspan(values_.begin, values_.count));
+  }
+  float* place(const StepCall& call, std::size_t value) const {
+    return static_cast<float*>(call.pointers[value]) + call.numbers[offsets_.begin + value];
+  }
+
+  ConvolutionDims dims_;
+  NumberTable::Range values_, offsets_;
+  // Of weights that lie in a place that is known: of some sizes, on which nothing of their order depends.
+  std::optional<ConvolutionSizes> weights_;
+  std::int64_t weight_offset_ = 0;
+};
+
+struct DirectConvolutionFields {
+  ConvolutionDims dims;      // as the values lie
+  std::vector<Dim> offsets;  // of the image, the weights, the result
+  StepCost cost;
+  static auto fields(auto& self) { return std::tie(self.dims, self.offsets, self.cost); }
+};
+class StoredDirectConvolution final : public StepOf<StoredDirectConvolution, DirectConvolutionFields> {
+ public:
+  static constexpr const char* name = "direct_convolution";
+  using StepOf::StepOf;
+  StepCost cost() const override { return what.cost; }
+  std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override {
+    return std::make_unique<HostConvolution>(what.dims, what.offsets, preparation.numbers);
+  }
+  void check() const;
 };
 
 // ---- what direct_convolution.isa.cpp supplies, once an ISA ----------------------------------------------------------
