@@ -28,7 +28,7 @@ class DirectProvider final : public Provider {
  public:
   bool takes(const Node& node, Device device) const override {
     if (device.type != Device::Type::cpu || node.op != Op::convolution) return false;
-    if (target_instruction_set() < Isa::avx2) return false;
+    if (!target_instruction_set().runs(Isa::avx2)) return false;
     const std::optional<runtime::ConvolutionDims> dims = convolution_dims(node);
     if (!dims) return false;
     const ConvolutionSizes sizes = expected(*dims);
@@ -58,7 +58,7 @@ class DirectProvider final : public Provider {
     for (std::size_t axis = 0; axis < static_cast<std::size_t>(sizes.axes); ++axis) all *= sizes.positions[axis];
     return all;
   }
-  static bool is_wide() { return target_instruction_set() >= Isa::avx512; }
+  static bool is_wide() { return target_instruction_set().runs(Isa::avx512); }
 
   // Measured on two threads of a Zen 4 (decisions/0027): products of few positions fill no whole panels, and with
   // AVX-512 deep ones pack images for longer than they are read here. Few outputs leave vectors empty.
