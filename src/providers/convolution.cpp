@@ -11,6 +11,7 @@ namespace weft::providers {
 
 namespace {
 
+using runtime::ConvolutionSizes;
 using runtime::Convolved;
 
 // A call of one with a bias gives the output.
@@ -58,6 +59,16 @@ runtime::ConvolutionSizes expected(const runtime::ConvolutionDims& dims) {
   std::vector<std::int64_t> values;
   for (const Dim dim : dims.dims()) values.push_back(dims::at_hints(dim));
   return dims.with(values);
+}
+
+// Not the input's gradient of some positions, whose product would be with zeros between.
+bool is_product(const ConvolutionSizes& sizes) {
+  if (sizes.result == Convolved::weight || sizes.groups != 1) return false;
+  const bool steps = sizes.result == Convolved::output;
+  for (std::size_t axis = 0; axis < static_cast<std::size_t>(sizes.axes); ++axis)
+    if (sizes.kernel[axis] != 1 || (sizes.strides[axis] != 1 && !steps) || sizes.low[axis] + sizes.high[axis] != 0)
+      return false;
+  return true;
 }
 
 namespace {

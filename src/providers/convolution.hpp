@@ -13,6 +13,10 @@ std::optional<runtime::ConvolutionDims> convolution_dims(const Node& node);
 // Sizes to ask a library about: a symbol counts as its hint.
 runtime::ConvolutionSizes expected(const runtime::ConvolutionDims& dims);
 
+// One of one group whose kernel is one element, over images without borders: without it a product, of all positions or
+// some.
+bool is_product(const runtime::ConvolutionSizes& sizes);
+
 class ConvolutionPayload : public Payload {
  public:
   explicit ConvolutionPayload(const Candidate& candidate);

@@ -44,6 +44,8 @@ class OneDnnProvider final : public Provider {
     const std::optional<runtime::ConvolutionDims> dims = convolution_dims(node);
     if (!dims) return false;
     const ConvolutionSizes sizes = served(*dims);
+    // A product reads its operands where they lie, and of some positions alone a copy of these, which costs less than
+    // what the library loses where it steps over positions.
     return !is_product(sizes) && runtime::onednn::Convolution::find(*library, sizes);
   }
   bool reads(const Shape& shape, std::span<const Dim> strides) const override {
@@ -54,19 +56,6 @@ class OneDnnProvider final : public Provider {
     if (!payload->is_made()) return std::nullopt;
     const Dim operations = payload->cost().operations;
     return Offer{operations / Dim(50), std::move(payload)};
-  }
-
- private:
-  // A kernel of one element: a matrix product reads its operands where they lie, and of some positions alone a copy of
-  // these, which costs less than what the library loses where it steps over positions. Not the input's gradient, whose
-  // product would be with zeros between.
-  static bool is_product(const ConvolutionSizes& sizes) {
-    if (sizes.result == runtime::Convolved::weight || sizes.groups != 1) return false;
-    const bool steps = sizes.result == runtime::Convolved::output;
-    for (std::size_t axis = 0; axis < static_cast<std::size_t>(sizes.axes); ++axis)
-      if (sizes.kernel[axis] != 1 || (sizes.strides[axis] != 1 && !steps) || sizes.low[axis] + sizes.high[axis] != 0)
-        return false;
-    return true;
   }
 };
 

@@ -174,6 +174,21 @@ void refuse_sizes(const char* library, const ConvolutionSizes& sizes) {
        text(sizes.outputs, sizes.inputs / sizes.groups, sizes.kernel), ": compile with dynamic = false");
 }
 
+bool convolution_fits(const ConvolutionSizes& sizes, std::span<const std::int64_t> offsets,
+                      std::span<const Room> rooms) {
+  if (rooms.size() != 3 || sizes.has_bias || sizes.batch < 0 || !sizes.is_sound()) return false;
+  const auto reach = [&](int operand) {
+    const Convolved value = value_of_operand(sizes.result, operand);
+    const auto shape = sizes.shape_of(value), strides = sizes.strides_of(value);
+    Reach all(offsets[static_cast<std::size_t>(operand)]);
+    for (std::size_t axis = 0; axis < static_cast<std::size_t>(sizes.axes) + 2; ++axis)
+      all.along(shape[axis], strides[axis]);
+    return all;
+  };
+  return reach(0).is_in(rooms[0], sizes.dtype) && reach(1).is_in(rooms[1], sizes.dtype) &&
+         reach(2).may_write(rooms[2], sizes.result_dtype());
+}
+
 bool convolution_reads(const Shape& shape, std::span<const Dim> strides) {
   struct Axis {
     std::int64_t stride, size;

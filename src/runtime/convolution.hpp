@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "runtime/room.hpp"
 #include "weft/dim.hpp"
 #include "weft/dtype.hpp"
 
@@ -92,6 +93,11 @@ class ConvolutionDims {
   ConvolutionSizes fixed_;
   std::vector<Dim> dims_;  // the batch; of each axis its size and its positions; strides of output, input and weight
 };
+
+// Whether a convolution of these sizes stays within its buffers: both operands, the result. `offsets`: of the three, in
+// elements.
+bool convolution_fits(const ConvolutionSizes& sizes, std::span<const std::int64_t> offsets,
+                      std::span<const Room> rooms);
 
 // Of images: all three values lie with the channels last.
 void place_channels_last(ConvolutionSizes& sizes);

@@ -73,6 +73,8 @@ std::vector<Forgeable> forgeables(const Folder& folder) {
   all.push_back(forgeable(folder, "factorizations", factored, {}, normal({4, 3})));
   all.push_back(forgeable(folder, "transforms", transformed, {}, normal({3, 8})));
   all.push_back(forgeable(folder, "convolution", convolved, {}, normal({2, 3, 9, 9}), normal({8, 3, 3, 3})));
+  all.push_back(
+      forgeable(folder, "convolution of one image", convolved, {}, normal({1, 3, 9, 9}), normal({8, 3, 3, 3})));
   all.push_back(forgeable(folder, "draws", drawn, {}, rows));
   return all;
 }

@@ -1,6 +1,8 @@
 // Forged packages: fields of every kind that nobody wrote, each under a right digest, and bytes at random.
 #include "package/forged.hpp"
 #include "runtime/factorization.hpp"
+#include "runtime/host/direct_convolution.hpp"
+#include "runtime/host/isa.hpp"
 #include "runtime/host/onednn_convolution.hpp"
 #include "runtime/host/steps.hpp"
 #include "runtime/loop.hpp"
@@ -201,6 +203,28 @@ TEST_CASE("forged steps and kernels are refused" * needs(a_compiler)) {
   refused_step<runtime::StoredScatter>("rows", [](Rows& what) { what.count = what.count + Dim(1); });
   refused_step<runtime::StoredScatter>("rows", [](Rows& what) { what.width = -1; });
   refused_step<runtime::StoredScatter>("rows", [](Rows& what) { what.dtype = DType::f16; });
+  if (host_isa() >= Isa::avx2) {
+    using Fields = runtime::DirectConvolutionFields;
+    const auto refused_convolution = [](const std::function<void(Fields&)>& change) {
+      refused_step<runtime::StoredDirectConvolution>("convolution of one image", change);
+    };
+    for (const std::size_t value : {0, 1, 2}) {
+      refused_convolution([=](Fields& what) { what.offsets.at(value) = 1; });
+      refused_convolution([=](Fields& what) { what.offsets.at(value) = huge; });
+    }
+    refused_convolution([](Fields& what) { what.offsets.pop_back(); });
+    // Another convolution, of more outputs, and one that it does not do.
+    const auto other = [](const Shape& weight, const Shape& result, std::int64_t groups) {
+      const std::int64_t ones[] = {1, 1}, none[] = {0, 0};
+      return [=](Fields& what) {
+        what.dims = *runtime::ConvolutionDims::of(runtime::Convolved::output, DType::f32, Shape::of(1, 3, 9, 9), weight,
+                                                  result, ones, none, none, ones, groups);
+      };
+    };
+    refused_convolution(other(Shape::of(9, 3, 3, 3), Shape::of(1, 9, 7, 7), 1));
+    refused_convolution(other(Shape::of(8, 3, 3, 3), Shape::of(1, 8, 8, 7), 1));
+    refused_convolution(other(Shape::of(3, 1, 3, 3), Shape::of(1, 3, 7, 7), 3));
+  }
   using Fields = runtime::FactorizationFields;
   refused_step<runtime::StoredFactorization>("factorizations", [](Fields& what) { what.sizes.rows = 5; });
   refused_step<runtime::StoredFactorization>("factorizations", [](Fields& what) { what.sizes.batch = 2; });

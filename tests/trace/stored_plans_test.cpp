@@ -177,6 +177,10 @@ TEST_CASE("a plan on disk serves the next compile() of the same function, whatev
   comes_again(
       "a convolution", [](const Tensor& x, const Tensor& w) { return Several{conv2d(x, w)}; },
       reshape(a, {1, 4, 12, 12}), reshape(slice(b, 0, 0, 12), {8, 4, 3, 3}));
+  comes_again(
+      "a convolution of several images, a library's where it is there",
+      [](const Tensor& x, const Tensor& w) { return Several{conv2d(x, w)}; }, reshape(a, {4, 1, 12, 12}),
+      reshape(slice(b, 0, 0, 12), {32, 1, 3, 3}));
 }
 
 TEST_CASE("a plan over symbolic sizes is read back" * needs(plans_on_disk)) {

@@ -321,26 +321,8 @@ Digest OneDnnConvolution::packed_as(std::size_t) const {
 }
 
 bool OneDnnConvolution::fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const {
-  const ConvolutionSizes sizes = dims_.with(numbers.subspan(values_.begin, values_.count));
-  if (rooms.size() != 3 || sizes.has_bias || sizes.batch < 0 || !sizes.is_sound()) return false;
-  const auto reach = [&](int operand) {
-    const Convolved value = value_of_operand(sizes.result, operand);
-    const bool is_weight = value == Convolved::weight, is_input = value == Convolved::input;
-    const std::array<std::int64_t, 5>& strides = is_weight  ? sizes.weight_strides
-                                                 : is_input ? sizes.input_strides
-                                                            : sizes.output_strides;
-    Reach all(numbers[offsets_.begin + static_cast<std::size_t>(operand)]);
-    all.along(is_weight ? sizes.outputs : sizes.batch, strides[0]);
-    all.along(is_weight ? sizes.inputs / sizes.groups : is_input ? sizes.inputs : sizes.outputs, strides[1]);
-    for (std::size_t axis = 0; axis < static_cast<std::size_t>(sizes.axes); ++axis)
-      all.along(is_weight  ? sizes.kernel[axis]
-                : is_input ? sizes.size[axis]
-                           : sizes.positions[axis],
-                strides[2 + axis]);
-    return all;
-  };
-  return reach(0).is_in(rooms[0], sizes.dtype) && reach(1).is_in(rooms[1], sizes.dtype) &&
-         reach(2).may_write(rooms[2], sizes.result_dtype());
+  return convolution_fits(dims_.with(numbers.subspan(values_.begin, values_.count)),
+                          numbers.subspan(offsets_.begin, offsets_.count), rooms);
 }
 
 static_assert(lists_all<ConvolutionFields>, "a member is not in fields()");
