@@ -204,10 +204,9 @@ void check(const PackageSpecialization& all, std::size_t libraries, std::size_t 
 
 // What machine code must have been compiled for: the symbols, what they satisfy, and each launch of a kernel.
 std::array<std::uint64_t, 2> use_of(const PackageSpecialization& made, std::vector<Digest> launches) {
-  std::ranges::sort(launches);
   FieldWriter all;
   all(made.symbols, made.conditions);
-  for (const Digest& launch : launches) all(launch.low, launch.high);
+  write_launches(all, std::move(launches));
   const Digest use = digest(all.bytes());
   return {use.low, use.high};
 }
