@@ -13,6 +13,7 @@
 #include "base/hash.hpp"
 #include "runtime/package_device.hpp"
 #include "runtime/plan_file.hpp"
+#include "runtime/sources.hpp"
 
 namespace weft::runtime {
 
@@ -71,25 +72,6 @@ struct PackageOutput {
   }
 };
 
-// The origin of a tensor of the result, or of changed state.
-struct PackageSource {
-  enum class Kind : std::uint8_t { undefined, output, argument } kind = Kind::undefined;
-  std::uint32_t index = 0;  // output: which; argument: the leaf
-  static auto fields(auto& self) { return std::tie(self.kind, self.index); }
-};
-
-struct PackageStateTensor {
-  std::uint32_t leaf = 0;  // a tensor that the function changes
-  PackageSource source;
-  static auto fields(auto& self) { return std::tie(self.leaf, self.source); }
-};
-
-struct PackageNumbers {
-  std::uint32_t leaf = 0;  // a number, or a list of numbers, that the function changes
-  std::string bytes;       // its new value
-  static auto fields(auto& self) { return std::tie(self.leaf, self.bytes); }
-};
-
 // A tensor in the file. Plans read it as an argument; callers do not pass it.
 struct PackageWeight {
   std::string name;  // `in.weight`
@@ -110,11 +92,11 @@ struct PackageSpecialization {
   std::vector<PackageCondition> conditions;
   std::vector<std::uint32_t> inputs;  // by argument of the plan: a leaf, generator_state, or a weight()
   std::vector<PackageOutput> outputs;
-  std::vector<PackageLeaf> result;     // the leaves of the result
-  std::vector<PackageSource> results;  // for each tensor among them, in order
-  std::vector<PackageStateTensor> states;
-  std::vector<PackageNumbers> numbers;
-  PackageSource generator;    // the next state of the default generator; undefined if it does not change
+  std::vector<PackageLeaf> result;  // the leaves of the result
+  std::vector<Source> results;      // for each tensor among them, in order
+  std::vector<StateTensor> states;
+  std::vector<StateNumbers> numbers;
+  Source generator;           // the next state of the default generator; undefined if it does not change
   std::uint32_t library = 0;  // index in PackageFile::libraries, or no_library
   // Target of its kernels: an instruction set, or a DeviceTarget ("sm_90a") for a plan of a device. Several
   // specializations may have the same guards and different targets.

@@ -199,16 +199,16 @@ std::string to_text(const PackageFile& package) {
           text += leaf.text + "\n";
           continue;
         }
-        const PackageSource& source = each.results[next++];
-        using Kind = PackageSource::Kind;
+        const Source& source = each.results[next++];
+        using Kind = Source::Kind;
         text += source.kind == Kind::undefined ? "undefined"
-                : source.kind == Kind::output
+                : source.kind == Kind::computed
                     ? tensor_text(each.outputs[source.index].dtype, each.outputs[source.index].sizes)
                     : each.arguments[source.index].name;
         text += "\n";
       }
-      for (const PackageStateTensor& state : each.states) text += "  writes " + each.arguments[state.leaf].name + "\n";
-      for (const PackageNumbers& numbers : each.numbers) text += "  writes " + each.arguments[numbers.leaf].name + "\n";
+      for (const StateTensor& state : each.states) text += "  writes " + each.arguments[state.leaf].name + "\n";
+      for (const StateNumbers& numbers : each.numbers) text += "  writes " + each.arguments[numbers.leaf].name + "\n";
     }
   }
   return text;
