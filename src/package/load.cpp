@@ -243,8 +243,8 @@ struct WeightPlacement {
 // Why nothing that the package holds fits: of several kinds of arguments, what the nearest one differs in.
 void refuse_call(const runtime::PackageEntry& entry, const CallContext& call) {
   if (call.scratch.differentiated) refuse_derivative(call.function, call.loc);
-  std::vector<runtime::GivenLeaf> given;
-  for (const Leaf& leaf : call.scratch.arguments.leaves) given.push_back(given_leaf(leaf));
+  std::vector<runtime::PackageLeaf> given;
+  for (const Leaf& leaf : call.scratch.arguments.leaves) given.push_back(package_leaf(leaf));
   runtime::NearestMismatch nearest;
   for (const runtime::PackageSpecialization& each : entry.specializations) {
     std::size_t leaf = 0;

@@ -191,7 +191,7 @@ std::vector<runtime::PackageLeaf> held_leaves(EntryName name, const LeafList& li
     if (leaf.kind == LeafKind::dynamic_type)
       refuse(name, concat_text("has an object in ", names[leaves.size()],
                                " whose class is known only when the program runs, which packages do not hold"));
-    leaves.push_back(held_leaf(leaf, names[leaves.size()]));
+    leaves.push_back(package_leaf(leaf, names[leaves.size()]));
   }
   return leaves;
 }

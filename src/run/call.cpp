@@ -204,17 +204,12 @@ class Call {
     if (arguments_.size() != kind.passed.size())
       return concat_text("the call passes ", counted(static_cast<std::int64_t>(arguments_.size()), "tensor", "tensors"),
                          ", the package holds ", kind.passed.size());
-    std::vector<runtime::GivenLeaf> given;
+    std::vector<PackageLeaf> given;
     std::size_t next = 0;
     for (const PackageLeaf& held : kind.held->arguments) {
-      runtime::GivenLeaf& is = given.emplace_back();  // what is not passed is as it was
-      is = {.kind = held.kind,
-            .defined = held.defined,
-            .weak = held.weak,
-            .frozen = held.frozen,
-            .bytes = held.bytes,
-            .count = held.count};
+      PackageLeaf& is = given.emplace_back(held);  // what is not passed is as it was
       if (held.kind != PackageLeaf::Kind::tensor || !held.defined) continue;
+      is.device = Device::cpu();
       is.dtype = dtypes[next];
       is.sizes.assign(arguments_[next]->shape, arguments_[next]->shape + arguments_[next]->ndim);
       ++next;

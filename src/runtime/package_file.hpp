@@ -17,7 +17,7 @@
 
 namespace weft::runtime {
 
-// A guard on one leaf of the arguments, or the description of one leaf of the result.
+// A guard on one leaf of the arguments, or what one leaf of a call or of its result is.
 struct PackageLeaf {
   enum class Kind : std::uint8_t {
     tensor,  // Tensor, Param, Buffer, Scalar, Index
@@ -174,20 +174,10 @@ PackageFile read_package(std::string_view bytes, const StepReader& read_step);
 // The name of the first weight whose digest is wrong, or an empty text.
 std::string damaged_weight(const PackageFile& package);
 
-// What a call passes for a leaf: the fields that PackageLeaf guards.
-struct GivenLeaf {
-  PackageLeaf::Kind kind = PackageLeaf::Kind::tensor;
-  bool defined = false, weak = false, frozen = false;
-  DType dtype = DType::f32;
-  Device device = {};
-  std::vector<std::int64_t> sizes = {};
-  std::string_view bytes = {};
-  std::uint64_t count = 0;
-  std::string text = {};
-};
 // Describes the first leaf of a call that the guards refuse: its name, what it is, and what the package holds. Empty if
-// all fit. `leaf`: the index of that leaf.
-std::string mismatch(const PackageSpecialization& held, const std::vector<GivenLeaf>& given, std::size_t& leaf);
+// all fit. `given`: what the call passes, whose names are not read and whose sizes are numbers. `leaf`: the index of
+// that leaf.
+std::string mismatch(const PackageSpecialization& held, const std::vector<PackageLeaf>& given, std::size_t& leaf);
 // Why a call fits none of several specializations: what it differs in from the nearest, the one that more leaves fit.
 class NearestMismatch {
  public:
