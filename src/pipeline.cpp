@@ -348,7 +348,7 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
   const Timer timer;
   std::optional<providers::StoredPlans> stored = stored_plans(graphs, options);
   if (stored)
-    if (auto plans = stored->load(options.constant_inputs); plans && plans->size() == graphs.size()) {
+    if (auto plans = stored->load(options.constant_inputs)) {
       for (const Graph& graph : graphs)
         if (options.device) require_device(graph, Device::cpu(), *options.device, options.title);
       auto found = executables_of(*std::move(plans), std::move(graphs), options, timer.milliseconds());

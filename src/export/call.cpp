@@ -74,7 +74,7 @@ ExportedGraph make_exported(const FunctionHandle& function, const CallSignature&
   for (std::size_t i = 0; i < traced.results.size(); ++i)
     if (traced.results[i].kind != Source::Kind::undefined)
       add_output(traced.results[i], output_name(members[i], outputs.size()), result_role);
-  for (const TraceResult::State& state : traced.states) {
+  for (const StateTensor& state : traced.states) {
     if (state.source.kind == Source::Kind::undefined) refuse("the function makes an argument undefined");
     const auto input = std::ranges::find(traced.inputs, state.leaf);
     add_output(state.source,

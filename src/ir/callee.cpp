@@ -7,6 +7,7 @@
 #include "base/fail.hpp"
 #include "ir/graph_copy.hpp"
 #include "ir/offload_mark.hpp"
+#include "ir/remade.hpp"
 
 namespace weft {
 
@@ -108,10 +109,7 @@ Graph copy_graph(const Graph& graph) {
     if (is_effect(node)) effects.push_back(value);
     return results_of(value);
   });
-  Graph copy = make_graph(std::move(inputs), copies.of(graph.outputs), std::move(effects));
-  copy.symbols = graph.symbols;
-  copy.conditions = graph.conditions;
-  return copy;
+  return remade(graph, std::move(inputs), copies.of(graph.outputs), std::move(effects));
 }
 
 Tensor copy_with_sizes(const Node& node, std::span<const Tensor> operands, std::span<const std::int64_t> symbols) {

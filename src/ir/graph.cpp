@@ -10,6 +10,7 @@
 #include "base/storage.hpp"
 #include "base/word_hash.hpp"
 #include "ir/graph_copy.hpp"
+#include "ir/remade.hpp"
 
 namespace weft {
 
@@ -153,10 +154,7 @@ Graph rewrite(const Graph& graph, const Replace& replace) {
   std::vector<Tensor> inputs, outputs;
   for (const Tensor& input : graph.inputs) inputs.push_back(map(input));
   for (const Tensor& output : graph.outputs) outputs.push_back(map(output));
-  Graph result = make_graph(std::move(inputs), std::move(outputs), std::move(effects));
-  result.symbols = graph.symbols;
-  result.conditions = graph.conditions;
-  return result;
+  return remade(graph, std::move(inputs), std::move(outputs), std::move(effects));
 }
 
 Graph with_inputs(const Graph& graph, std::span<const std::uint32_t> inputs, std::span<const Tensor> outputs) {

@@ -13,8 +13,10 @@ using Do = Statement::Kind;
 class DeviceNest : Nester {
  public:
   explicit DeviceNest(const Kernel& kernel) : Nester(kernel) {
-    nest_.analysis = analyze(kernel, {.buffers = 0});
-    nest_.team = choose_team(kernel, nest_.analysis, fetched_);
+    ChosenTeam chosen = choose_team(kernel);
+    nest_.analysis = std::move(chosen.analysis);
+    nest_.team = chosen.team;
+    fetched_ = std::move(chosen.fetched);
     keep_values(Scope::registers);
     std::vector<LoopAxis> row = walked(analysis().inner);
     if (vector() >= 0) row.push_back({vector(), 1});

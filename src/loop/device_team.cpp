@@ -244,10 +244,8 @@ bool turns(const Kernel& kernel, const Analysis& analysis, int instruction, int 
 }
 
 bool holds_row(const Kernel& kernel) {
-  Analysis analysis = analyze(kernel, {.buffers = 0});
-  std::vector<int> fetched;
-  choose_team(kernel, analysis, fetched);
-  return !fetched.empty() || !analysis.kept.empty();
+  const ChosenTeam chosen = choose_team(kernel);
+  return !chosen.fetched.empty() || !chosen.analysis.kept.empty();
 }
 
 std::vector<int> loads_ahead(const Kernel& kernel, const Analysis& analysis) {
@@ -261,19 +259,16 @@ std::vector<int> loads_ahead(const Kernel& kernel, const Analysis& analysis) {
   return loads;
 }
 
-bool streams_rows(const Kernel& kernel) {
-  Analysis analysis = analyze(kernel, {.buffers = 0});
-  std::vector<int> fetched;
-  return choose_team(kernel, analysis, fetched).ahead > 0;
-}
+bool streams_rows(const Kernel& kernel) { return choose_team(kernel).team.ahead > 0; }
 
 bool has_scans(const Kernel& kernel) {
   return std::any_of(kernel.body.begin(), kernel.body.end(),
                      [](const Instruction& it) { return it.kind == Kind::scan; });
 }
 
-Team choose_team(const Kernel& kernel, Analysis& analysis, std::vector<int>& fetched) {
-  Team team;
+ChosenTeam choose_team(const Kernel& kernel) {
+  ChosenTeam chosen{analyze(kernel, {.buffers = 0})};
+  auto& [analysis, team, fetched] = chosen;
   team.width = pack_width(kernel, analysis);
   if (analysis.form == Form::pointwise) choose_tiles(kernel, analysis, team);
   if (analysis.form == Form::rows) {
@@ -294,7 +289,7 @@ Team choose_team(const Kernel& kernel, Analysis& analysis, std::vector<int>& fet
     team.columns = std::max(32, 128 / team.members);
     team.threads = team.members * team.columns;
   }
-  return team;
+  return chosen;
 }
 
 bool fits_32_bits(const Kernel& kernel, const SymbolBound& bound) {

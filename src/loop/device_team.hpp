@@ -1,5 +1,5 @@
-// Chooses how a device is used for a kernel: packs, teams and block sizes. Runs before its loops are made. In: a kernel
-// and its analysis. Out: the team; where a row's values are kept in registers, the analysis that keeps them.
+// Chooses how a device is used for a kernel: packs, teams and block sizes. Runs before its loops are made. In: a
+// kernel. Out: the team, and what it holds of a row.
 #pragma once
 #include <functional>
 #include <optional>
@@ -12,8 +12,12 @@ namespace weft::loop {
 // capability 8.0 or more, which is needed).
 inline constexpr std::int64_t shared_of_every_device = 99 << 10;
 
-// `fetched`: the loads whose packs are to be read from shared memory.
-Team choose_team(const Kernel& kernel, Analysis& analysis, std::vector<int>& fetched);
+struct ChosenTeam {
+  Analysis analysis;  // keeps a row's values where they are in registers
+  Team team = {};
+  std::vector<int> fetched = {};  // loads whose packs are read from shared memory
+};
+ChosenTeam choose_team(const Kernel& kernel);
 
 // Fewer rows do not stream: they leave most of a device without work.
 inline constexpr std::int64_t least_streamed_rows = 512;

@@ -14,6 +14,7 @@
 #include "ir/callee.hpp"
 #include "ir/host_function.hpp"
 #include "ir/parse.hpp"
+#include "ir/remade.hpp"
 #include "observe/difference.hpp"
 #include "pipeline.hpp"
 #include "record/evaluate.hpp"
@@ -148,9 +149,7 @@ Part part_of(const Part& whole, const Values& values, std::span<const Tensor> ou
   std::vector<Tensor> given;
   for (const Tensor& output : outputs) given.push_back(made.at(output.word()));
   // Inputs of results that nobody reads are not inputs.
-  part.graph = make_graph(std::move(inputs), std::move(given), {});
-  part.graph.symbols = graph.symbols;
-  part.graph.conditions = graph.conditions;
+  part.graph = remade(graph, std::move(inputs), std::move(given), {});
   return part;
 }
 
@@ -289,12 +288,7 @@ std::size_t operations_of(const Graph& graph) {
 }
 
 // Without what happens besides computing.
-Graph without_effects(const Graph& graph) {
-  Graph made = make_graph(graph.inputs, graph.outputs, {});
-  made.symbols = graph.symbols;
-  made.conditions = graph.conditions;
-  return made;
-}
+Graph without_effects(const Graph& graph) { return remade(graph, graph.inputs, graph.outputs, {}); }
 
 }  // namespace
 

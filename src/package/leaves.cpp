@@ -38,42 +38,28 @@ std::string text_of(const Leaf& leaf, std::string_view bytes) {
 
 }  // namespace
 
-runtime::GivenLeaf given_leaf(const Leaf& leaf) {
-  runtime::GivenLeaf given{.kind = kind_of(leaf.kind), .frozen = leaf.kind == LeafKind::param && leaf.flag};
-  if (holds_tensor(leaf.kind)) {
-    const Tensor& value = leaf.tensor();
-    given.defined = value.defined();
-    if (!given.defined) return given;
-    const Type& type = type_of(value);
-    given.weak = type.weak;
-    given.dtype = type.dtype;
-    given.device = type.device;
-    for (int axis = 0; axis < type.shape.rank(); ++axis) given.sizes.push_back(type.shape[axis].constant());
-    return given;
-  }
-  if (is_count(leaf.kind))
-    given.count = leaf.size;
-  else if (leaf.size > 0)
-    given.bytes = {static_cast<const char*>(leaf.address), static_cast<std::size_t>(leaf.size)};
-  given.text = text_of(leaf, given.bytes);
-  return given;
-}
-
-runtime::PackageLeaf held_leaf(const Leaf& leaf, const std::string& name) {
-  const runtime::GivenLeaf given = given_leaf(leaf);
-  runtime::PackageLeaf held{.kind = given.kind,
+runtime::PackageLeaf package_leaf(const Leaf& leaf, const std::string& name) {
+  runtime::PackageLeaf made{.kind = kind_of(leaf.kind),
                             .name = name,
                             .argument = leaf.argument,
-                            .defined = given.defined,
-                            .weak = given.weak,
-                            .frozen = given.frozen,
-                            .dtype = given.dtype,
-                            .device = given.device};
-  for (const std::int64_t size : given.sizes) held.sizes.push_back(size);
-  held.bytes = given.bytes;
-  held.count = given.count;
-  held.text = given.text;
-  return held;
+                            .frozen = leaf.kind == LeafKind::param && leaf.flag};
+  if (holds_tensor(leaf.kind)) {
+    const Tensor& value = leaf.tensor();
+    made.defined = value.defined();
+    if (!made.defined) return made;
+    const Type& type = type_of(value);
+    made.weak = type.weak;
+    made.dtype = type.dtype;
+    made.device = type.device;
+    for (int axis = 0; axis < type.shape.rank(); ++axis) made.sizes.push_back(type.shape[axis].constant());
+    return made;
+  }
+  if (is_count(leaf.kind))
+    made.count = leaf.size;
+  else if (leaf.size > 0)
+    made.bytes = {static_cast<const char*>(leaf.address), static_cast<std::size_t>(leaf.size)};
+  made.text = text_of(leaf, made.bytes);
+  return made;
 }
 
 }  // namespace weft::detail

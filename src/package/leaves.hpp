@@ -5,10 +5,8 @@
 
 namespace weft::detail {
 
-// `bytes` are those of the leaf itself. Sizes that are not known are a value's own.
-runtime::GivenLeaf given_leaf(const Leaf& leaf);
-// The same by name, as a package holds it.
-runtime::PackageLeaf held_leaf(const Leaf& leaf, const std::string& name);
+// Sizes are numbers.
+runtime::PackageLeaf package_leaf(const Leaf& leaf, const std::string& name = {});
 
 // The first line of two lists of types that differs: "the package has `argument 0: Tensor`, the program ...".
 std::string first_difference(const std::vector<std::string>& a, const std::vector<std::string>& b, const char* who_a,

@@ -47,16 +47,6 @@ struct LoadedPackage {
 
 namespace {
 
-Source source_of(const runtime::PackageSource& source) {
-  using Kind = runtime::PackageSource::Kind;
-  switch (source.kind) {
-    case Kind::output: return {Source::Kind::computed, source.index};
-    case Kind::argument: return {Source::Kind::argument, source.index};
-    case Kind::undefined: break;
-  }
-  return {};
-}
-
 Shape shape_of(const std::vector<Dim>& sizes) { return {sizes.data(), static_cast<int>(sizes.size())}; }
 
 // The words of a call that fits, and which of them count.
@@ -126,11 +116,10 @@ std::shared_ptr<Specialization> specialization_of(const runtime::PackageSpeciali
     const auto found = std::ranges::find(weights.placed, placed_weight(from, executable->plan, i));
     traced.inputs.push_back(kept_leaf(static_cast<std::size_t>(found - weights.placed.begin())));
   }
-  for (const runtime::PackageSource& each : from.results) traced.results.push_back(source_of(each));
-  for (const runtime::PackageStateTensor& each : from.states)
-    traced.states.push_back({each.leaf, source_of(each.source)});
-  for (const runtime::PackageNumbers& each : from.numbers) traced.numbers.push_back({each.leaf, each.bytes});
-  traced.generator = source_of(from.generator);
+  traced.results = from.results;
+  traced.states = from.states;
+  traced.numbers = from.numbers;
+  traced.generator = from.generator;
   segment.draws = traced.generator.kind != Source::Kind::undefined ||
                   std::ranges::find(from.inputs, generator_leaf) != from.inputs.end();
   auto kernels = std::make_unique<Kernels>();
@@ -221,13 +210,14 @@ class LeafOrder {
 
 // The generator's next state is one.
 bool gives_generator(const runtime::PackageSpecialization& from) {
-  using Kind = runtime::PackageSource::Kind;
-  const runtime::PackageSource& source = from.generator;
+  using Kind = Source::Kind;
+  const Source& source = from.generator;
   const auto is_state = [](DType dtype, const std::vector<Dim>& sizes) {
     return dtype == DType::i64 && sizes.size() == 1 && sizes[0].same(Dim(2));
   };
   if (source.kind == Kind::undefined) return true;
-  if (source.kind == Kind::output) return is_state(from.outputs[source.index].dtype, from.outputs[source.index].sizes);
+  if (source.kind == Kind::computed)
+    return is_state(from.outputs[source.index].dtype, from.outputs[source.index].sizes);
   return is_state(from.arguments[source.index].dtype, from.arguments[source.index].sizes);
 }
 
@@ -253,8 +243,8 @@ struct WeightPlacement {
 // Why nothing that the package holds fits: of several kinds of arguments, what the nearest one differs in.
 void refuse_call(const runtime::PackageEntry& entry, const CallContext& call) {
   if (call.scratch.differentiated) refuse_derivative(call.function, call.loc);
-  std::vector<runtime::GivenLeaf> given;
-  for (const Leaf& leaf : call.scratch.arguments.leaves) given.push_back(given_leaf(leaf));
+  std::vector<runtime::PackageLeaf> given;
+  for (const Leaf& leaf : call.scratch.arguments.leaves) given.push_back(package_leaf(leaf));
   runtime::NearestMismatch nearest;
   for (const runtime::PackageSpecialization& each : entry.specializations) {
     std::size_t leaf = 0;
@@ -326,8 +316,8 @@ FunctionHandle package_function(const std::shared_ptr<const LoadedPackage>& pack
     const runtime::PackageSpecialization& each = entry->specializations[i];
     if (!LeafOrder(each.arguments).is_of(signature) || !gives_generator(each))
       fail("load_package", loc, whole, " is damaged: its arguments are not of its types");
-    for (const runtime::PackageStateTensor& state : each.states) require_written(each.arguments[state.leaf]);
-    for (const runtime::PackageNumbers& numbers : each.numbers) require_written(each.arguments[numbers.leaf]);
+    for (const StateTensor& state : each.states) require_written(each.arguments[state.leaf]);
+    for (const StateNumbers& numbers : each.numbers) require_written(each.arguments[numbers.leaf]);
     auto made = specialization_of(each, *own, executables[i], accesses);
     try {
       ResultReader from(each.result.data(), each.result.data() + each.result.size());

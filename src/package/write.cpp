@@ -74,16 +74,6 @@ const Segment& segment_of(EntryName name, const Function& function, const Specia
   return segment;
 }
 
-runtime::PackageSource source_of(const Source& source) {
-  using Kind = runtime::PackageSource::Kind;
-  switch (source.kind) {
-    case Source::Kind::computed: return {Kind::output, source.index};
-    case Source::Kind::argument: return {Kind::argument, source.index};
-    case Source::Kind::undefined: break;
-  }
-  return {};
-}
-
 // The name of a leaf where the first `bound` arguments are not passed: `argument 1 (x)` becomes `argument 0 (x)`.
 std::string passed_name(const Leaf& leaf, const std::string& name, int bound) {
   const std::string whole = concat_text("argument ", leaf.argument);
@@ -145,16 +135,16 @@ std::vector<HeldInput> hold_bound(EntryName name, const Scratch& scratch, int bo
                                ", which is bound to it: a package holds what is bound as it is"));
   };
   const auto moved = [&](std::uint32_t& leaf) { leaf -= count; };
-  for (runtime::PackageStateTensor& state : to.states) refuse_bound(state.leaf, "changes");
-  for (runtime::PackageNumbers& numbers : to.numbers) refuse_bound(numbers.leaf, "changes");
-  const auto move_source = [&](runtime::PackageSource& source) {
-    if (source.kind != runtime::PackageSource::Kind::argument) return;
+  for (StateTensor& state : to.states) refuse_bound(state.leaf, "changes");
+  for (StateNumbers& numbers : to.numbers) refuse_bound(numbers.leaf, "changes");
+  const auto move_source = [&](Source& source) {
+    if (source.kind != Source::Kind::argument) return;
     refuse_bound(source.index, "gives back");
     moved(source.index);
   };
-  for (runtime::PackageSource& source : to.results) move_source(source);
-  for (runtime::PackageStateTensor& state : to.states) moved(state.leaf), move_source(state.source);
-  for (runtime::PackageNumbers& numbers : to.numbers) moved(numbers.leaf);
+  for (Source& source : to.results) move_source(source);
+  for (StateTensor& state : to.states) moved(state.leaf), move_source(state.source);
+  for (StateNumbers& numbers : to.numbers) moved(numbers.leaf);
   move_source(to.generator);
   for (runtime::PackageOutput& output : to.outputs) {
     if (output.donor == runtime::PackageOutput::no_leaf) continue;
@@ -201,7 +191,7 @@ std::vector<runtime::PackageLeaf> held_leaves(EntryName name, const LeafList& li
     if (leaf.kind == LeafKind::dynamic_type)
       refuse(name, concat_text("has an object in ", names[leaves.size()],
                                " whose class is known only when the program runs, which packages do not hold"));
-    leaves.push_back(held_leaf(leaf, names[leaves.size()]));
+    leaves.push_back(package_leaf(leaf, names[leaves.size()]));
   }
   return leaves;
 }
@@ -255,10 +245,10 @@ runtime::PackageSpecialization record(EntryName name, const Function& function, 
     for (int axis = 0; axis < type.shape.rank(); ++axis) output.sizes.push_back(type.shape[axis]);
   }
   to.result = held_leaves(name, scratch.results, result_names(signature, scratch.results));
-  for (const Source& each : traced.results) to.results.push_back(source_of(each));
-  for (const TraceResult::State& each : traced.states) to.states.push_back({each.leaf, source_of(each.source)});
-  for (const TraceResult::Numbers& each : traced.numbers) to.numbers.push_back({each.leaf, each.bytes});
-  to.generator = source_of(traced.generator);
+  to.results = traced.results;
+  to.states = traced.states;
+  to.numbers = traced.numbers;
+  to.generator = traced.generator;
   to.plan = kernels.executable->plan;
   to.isa =
       function.target ? function.target->name : weft::name(function.isa ? *function.isa : InstructionSet(host_isa()));

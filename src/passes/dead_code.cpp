@@ -4,6 +4,7 @@
 
 #include "base/word_hash.hpp"
 #include "ir/node_key.hpp"
+#include "ir/remade.hpp"
 #include "passes/fold.hpp"
 #include "passes/regions.hpp"
 
@@ -21,10 +22,7 @@ Graph dead_code(const Graph& graph, const PassContext& context) {
     if (!holds && node.op == Op::check) holds = !checked.insert(key_of(node, node.inputs())).second;
     if (!holds) effects.push_back(effect);
   }
-  Graph result = make_graph(inner.inputs, inner.outputs, std::move(effects));
-  result.symbols = graph.symbols;
-  result.conditions = graph.conditions;
-  return result;
+  return remade(graph, inner.inputs, inner.outputs, std::move(effects));
 }
 
 }  // namespace weft

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ir/builder.hpp"
+#include "ir/remade.hpp"
 #include "ir/table.hpp"
 #include "passes/regions.hpp"
 
@@ -150,15 +151,7 @@ class Placer {
       }
       results_[i] = results_of(Builder::copy(node(i), operands));
     }
-    const auto all = [&](std::span<const Tensor> values) {
-      std::vector<Tensor> result;
-      for (const Tensor& value : values) result.push_back(made(value));
-      return result;
-    };
-    Graph result = make_graph(all(graph_.inputs), all(graph_.outputs), all(graph_.effects));
-    result.symbols = graph_.symbols;
-    result.conditions = graph_.conditions;
-    return result;
+    return remade(graph_, [&](const Tensor& value) { return made(value); });
   }
   int gather_of(const Tensor& value) const { return gather_[graph_.number(value)]; }
   // Nodes that follow read the gather of this turn. Where gathers begin ahead, the next one begins here.

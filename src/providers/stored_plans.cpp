@@ -21,7 +21,7 @@ namespace weft::providers {
 
 namespace {
 
-constexpr std::string_view format = "plans 2";
+constexpr std::string_view format = "plans 3";
 constexpr std::size_t most_bytes = std::size_t{64} << 20;  // of a payload: constants are in it
 
 template <class... Parts>
@@ -59,7 +59,32 @@ Pairs pairs_of(const StoredPlans::Fields& fields) {
   return pairs;
 }
 
+// What the kernels were compiled for: each launch of them. Of a plan that was changed the launches are others.
+Digest use_of(const Digest& library, std::vector<Digest> launches) {
+  runtime::FieldWriter all;
+  all(library.low, library.high);
+  runtime::write_launches(all, std::move(launches));
+  return digest(all.bytes());
+}
+
 }  // namespace
+
+StoredPlans::Call::Call(const Graph& graph) {
+  const auto value = [](const Tensor& each) {
+    return runtime::Plan::Given::Value{type_of(each).dtype, type_of(each).shape.element_count()};
+  };
+  auto made = std::make_shared<runtime::Plan::Given>();
+  for (const Tensor& input : graph.inputs) made->arguments.push_back(value(input));
+  for (const Tensor& output : graph.outputs) made->results.push_back(value(output));
+  given = std::move(made);
+  for (const DimSymbol& symbol : graph.symbols) hints.push_back(symbol.hint);
+}
+
+bool StoredPlans::Call::is_of(const runtime::Plan& plan) const {
+  return plan.device == Device::cpu() && static_cast<std::size_t>(plan.argument_count) == given->arguments.size() &&
+         static_cast<std::size_t>(plan.result_count) == given->results.size() &&
+         static_cast<std::size_t>(plan.symbol_count) == hints.size();
+}
 
 StoredPlans::StoredPlans(std::span<const Graph> graphs, Fields fields) : fields_(std::move(fields)) {
   if (build_id().empty()) refusal_ = "the program has no build ID (-Wl,--build-id)";
@@ -73,6 +98,7 @@ StoredPlans::StoredPlans(std::span<const Graph> graphs, Fields fields) : fields_
     const std::optional<Digest> digest = full_digest(graph);
     if (!digest) refusal_ = "the graph holds data in strides";
     if (digest) hasher.add(digest->low).add(digest->high);
+    calls_.emplace_back(graph);
   }
   if (!refusal_.empty()) {
     log("is not kept: ", refusal_);
@@ -129,22 +155,27 @@ std::optional<std::vector<StoredPlan>> StoredPlans::read(const std::string& payl
   const std::string own = host_compiler_file(target_.architecture);
   if (!own.empty() && has_library && own != compiler) return miss("another compiler: ", compiler, ", here ", own);
   std::vector<StoredPlan> plans;
-  for (auto left = from.take<std::uint32_t>(); left > 0; --left) {
+  for (const Call& call : calls_) {
     StoredPlan& each = plans.emplace_back();
     each.plan = runtime::read_plan(from, runtime::read_step);
     from(each.arena_bytes);
+    if (!call.is_of(each.plan)) throw runtime::Malformed();
+    each.plan.given = call.given;
   }
-  if (!from.at_end()) throw runtime::Malformed();
+  Digest use;
+  from(use.low, use.high);
+  if (!from.at_end() || use != use_of(library, from.launches)) throw runtime::Malformed();
   std::shared_ptr<Library> functions = has_library ? find_library(library, units, target_) : nullptr;
   if (has_library && !functions) return miss("its kernels are not there");
   std::size_t steps = 0;
-  for (StoredPlan& each : plans) {
-    each.plan.functions = functions;
-    if (functions) each.plan.source_path = functions->source_path();
-    if (const auto number = static_cast<std::size_t>(&each - plans.data()); number < constant_arguments.size())
-      each.plan.constant_arguments = constant_arguments[number];
-    runtime::prepare(each.plan);
-    steps += each.plan.launches.size();
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    runtime::Plan& plan = plans[i].plan;
+    plan.functions = functions;
+    if (functions) plan.source_path = functions->source_path();
+    if (i < constant_arguments.size()) plan.constant_arguments = constant_arguments[i];
+    runtime::prepare(plan);
+    if (!runtime::fits(plan, calls_[i].hints)) return miss("a step leaves its memory");
+    steps += plan.launches.size();
   }
   log("hit ", hex(key_), ", ", counted(static_cast<std::int64_t>(steps), "step", "steps"));
   found_ = "found on disk";
@@ -185,11 +216,12 @@ void StoredPlans::store(std::span<const StoredPlan> plans) const {
   to(std::string(format), graphs_.low, graphs_.high, pairs_of(fields_), pairs_of(asked_fields()),
      host_compiler_file(target_.architecture), library != nullptr, key.low, key.high,
      library ? library->units() : std::size_t{0});
-  to(static_cast<std::uint32_t>(plans.size()));
-  for (const StoredPlan& each : plans) {
+  for (const StoredPlan& each : plans) {  // one for each graph
     runtime::write_plan(to, each.plan);
     to(each.arena_bytes);
   }
+  const Digest use = use_of(key, to.launches);
+  to(use.low, use.high);
   if (!to.refusal().empty()) return log("is not kept: ", to.refusal());
   if (to.bytes().size() > most_bytes) return log("is not kept: it has ", to.bytes().size(), " bytes");
   nlohmann::json metadata(fields_);

@@ -1,7 +1,8 @@
 // Plans on disk: what passes, the schedule and the code generator have made of graphs, so that another process need not
 // make it again. In: graphs, and what else their plans depend on. Out: their plans, ready to run, or nothing. An entry
 // of the cache (runtime/cache.hpp) holds the plans of graphs that were compiled together, and names their kernels,
-// which are an entry of their own. Whatever is wrong with an entry, it is a miss.
+// which are an entry of their own. Whatever is wrong with an entry, it is a miss. A plan that was read is not believed
+// (runtime::Plan::Given): an entry may come from a file of somebody else (weft/cache.hpp).
 #pragma once
 #include <map>
 #include <optional>
@@ -34,6 +35,13 @@ class StoredPlans {
   const std::string& found() const { return found_; }
 
  private:
+  // What a call gives a graph's plan.
+  struct Call {
+    std::shared_ptr<const runtime::Plan::Given> given;
+    std::vector<std::int64_t> hints;  // of the symbols
+    explicit Call(const Graph& graph);
+    bool is_of(const runtime::Plan& plan) const;
+  };
   std::optional<std::vector<StoredPlan>> read(const std::string& payload,
                                               std::span<const std::vector<int>> constant_arguments);
   std::string nearest() const;
@@ -41,6 +49,7 @@ class StoredPlans {
   std::string refusal_;  // why these can't be kept; empty where they can
   Digest graphs_, key_;
   Fields fields_;
+  std::vector<Call> calls_;  // by graph
   std::string found_;
 };
 

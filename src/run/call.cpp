@@ -15,7 +15,7 @@ namespace weft::run {
 
 namespace {
 
-using runtime::PackageLeaf, runtime::PackageOutput, runtime::PackageSource;
+using runtime::PackageLeaf, runtime::PackageOutput, runtime::Source;
 
 // A tensor that the caller passes, of a dtype, rank and sizes that a kind holds. It refers to the caller's struct.
 struct PassedTensor {
@@ -108,7 +108,7 @@ class Call {
       } else {
         inputs.push_back(pointer_to(input));
       }
-    for (const PackageSource& source : kind_->given) given.push_back(allocate_bytes(size_of(source)));
+    for (const Source& source : kind_->given) given.push_back(allocate_bytes(size_of(source)));
     for (std::size_t i = 0; i < outputs.size(); ++i) memory.push_back(memory_of_output(i));
     for (std::size_t i = 0; i < given.size(); ++i) {
       retain(given[i].get());
@@ -116,9 +116,9 @@ class Call {
     }
     // What is an argument as it was before.
     for (std::size_t i = 0; i < given.size(); ++i)
-      if (kind_->given[i].kind == PackageSource::Kind::argument) copy_argument(given[i]->data, kind_->given[i].index);
-    for (const runtime::PackageStateTensor& state : held.states) {
-      const bool is_argument = state.source.kind == PackageSource::Kind::argument;
+      if (kind_->given[i].kind == Source::Kind::argument) copy_argument(given[i]->data, kind_->given[i].index);
+    for (const runtime::StateTensor& state : held.states) {
+      const bool is_argument = state.source.kind == Source::Kind::argument;
       before.push_back(is_argument ? allocate_bytes(size_of(state.source)) : nullptr);
       if (is_argument) copy_argument(before.back()->data, state.source.index);
     }
@@ -130,7 +130,7 @@ class Call {
     }
     // From here on nothing fails.
     for (std::size_t i = 0; i < given.size(); ++i)
-      if (kind_->given[i].kind == PackageSource::Kind::output)
+      if (kind_->given[i].kind == Source::Kind::computed)
         copy(given[i]->data, memory[kind_->given[i].index], size_of(kind_->given[i]));
     for (std::size_t i = 0; i < held.states.size(); ++i) {
       const auto& [leaf, source] = held.states[i];
@@ -204,17 +204,12 @@ class Call {
     if (arguments_.size() != kind.passed.size())
       return concat_text("the call passes ", counted(static_cast<std::int64_t>(arguments_.size()), "tensor", "tensors"),
                          ", the package holds ", kind.passed.size());
-    std::vector<runtime::GivenLeaf> given;
+    std::vector<PackageLeaf> given;
     std::size_t next = 0;
     for (const PackageLeaf& held : kind.held->arguments) {
-      runtime::GivenLeaf& is = given.emplace_back();  // what is not passed is as it was
-      is = {.kind = held.kind,
-            .defined = held.defined,
-            .weak = held.weak,
-            .frozen = held.frozen,
-            .bytes = held.bytes,
-            .count = held.count};
+      PackageLeaf& is = given.emplace_back(held);  // what is not passed is as it was
       if (held.kind != PackageLeaf::Kind::tensor || !held.defined) continue;
+      is.device = Device::cpu();
       is.dtype = dtypes[next];
       is.sizes.assign(arguments_[next]->shape, arguments_[next]->shape + arguments_[next]->ndim);
       ++next;
@@ -328,11 +323,11 @@ class Call {
     if (bytes < 0) refuse(WEFT_MISMATCH, "would give a result with too many elements, or of a negative size");
     made.bytes = static_cast<std::size_t>(bytes);
   }
-  bool is_output(const PackageSource& source) const { return source.kind == PackageSource::Kind::output; }
-  std::span<const std::int64_t> shape_of(const PackageSource& source) const {
+  bool is_output(const Source& source) const { return source.kind == Source::Kind::computed; }
+  std::span<const std::int64_t> shape_of(const Source& source) const {
     return is_output(source) ? scratch_.outputs[source.index].shape() : passed(source.index).shape();
   }
-  std::size_t size_of(const PackageSource& source) const {
+  std::size_t size_of(const Source& source) const {
     return is_output(source) ? scratch_.outputs[source.index].bytes : passed(source.index).bytes();
   }
   void* memory_of_output(std::size_t number) {
@@ -341,7 +336,7 @@ class Call {
       return passed(leaf).first;
     return room_of(scratch_.outputs[number].bytes);
   }
-  dlpack::ManagedTensor* exported_of(const PackageSource& source, Storage* storage) const {
+  dlpack::ManagedTensor* exported_of(const Source& source, Storage* storage) const {
     std::int64_t room[max_rank];
     const std::span<const std::int64_t> sizes = shape_of(source);
     const DType dtype = is_output(source) ? kind_->held->outputs[source.index].dtype : passed(source.index).dtype;

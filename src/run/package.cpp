@@ -14,7 +14,7 @@ namespace {
 constinit Lazy<Handles<weft_package>> packages;
 constinit Lazy<Handles<weft_function>> functions;
 
-using runtime::PackageLeaf, runtime::PackageSource, runtime::PackageSpecialization;
+using runtime::PackageLeaf, runtime::Source, runtime::PackageSpecialization;
 
 PackageBytes bytes_of(std::shared_ptr<const MappedFile> file) {
   const std::string_view all = file->text();
@@ -129,8 +129,8 @@ namespace {
 
 // Why the kind can't be run from C; empty where it can.
 std::string refusal_of(const PackageSpecialization& held) {
-  using Source = PackageSource::Kind;
-  const bool draws = held.generator.kind != Source::undefined ||
+  using From = Source::Kind;
+  const bool draws = held.generator.kind != From::undefined ||
                      std::ranges::count(held.inputs, PackageSpecialization::generator_state) > 0;
   if (draws)
     return "draws from the default generator, which a program in C does not have: package a function that takes a "
@@ -138,11 +138,10 @@ std::string refusal_of(const PackageSpecialization& held) {
   if (!held.numbers.empty())
     return concat_text("changes ", held.arguments[held.numbers.front().leaf].name,
                        ", a number of C++, which a program in C does not pass: make it a Scalar, an Index or a Buffer");
-  for (const runtime::PackageStateTensor& state : held.states) {
+  for (const runtime::StateTensor& state : held.states) {
     const PackageLeaf& leaf = held.arguments[state.leaf];
-    const bool computed = state.source.kind == Source::output;
-    const PackageLeaf* const from =
-        state.source.kind == Source::argument ? &held.arguments[state.source.index] : nullptr;
+    const bool computed = state.source.kind == From::computed;
+    const PackageLeaf* const from = state.source.kind == From::argument ? &held.arguments[state.source.index] : nullptr;
     const bool gets_undefined = !computed && !(from && from->defined);
     if (!leaf.defined || gets_undefined)
       return concat_text("makes ", leaf.name, gets_undefined ? " undefined" : " defined",
@@ -158,7 +157,7 @@ std::string refusal_of(const PackageSpecialization& held) {
 }
 
 Kind kind_of(const PackageSpecialization& held) {
-  using Source = PackageSource::Kind;
+  using From = Source::Kind;
   Kind kind;
   kind.held = &held;
   kind.refusal = refusal_of(held);
@@ -167,7 +166,7 @@ Kind kind_of(const PackageSpecialization& held) {
     kind.guards.conditions.push_back({each.kind, each.left, each.right, each.holds});
   kind.is_written.resize(held.arguments.size());
   kind.tensor_of.resize(held.arguments.size());
-  for (const runtime::PackageStateTensor& state : held.states) kind.is_written[state.leaf] = true;
+  for (const runtime::StateTensor& state : held.states) kind.is_written[state.leaf] = true;
   for (std::size_t i = 0; i < held.arguments.size(); ++i) {
     const PackageLeaf& leaf = held.arguments[i];
     const bool is_tensor = leaf.kind == PackageLeaf::Kind::tensor;
@@ -186,9 +185,9 @@ Kind kind_of(const PackageSpecialization& held) {
   std::size_t next = 0;
   for (const PackageLeaf& leaf : held.result) {
     if (leaf.kind != PackageLeaf::Kind::tensor) continue;
-    const PackageSource& source = held.results[next++];
-    const bool is_argument = source.kind == Source::argument;
-    if (source.kind == Source::undefined || (is_argument && !held.arguments[source.index].defined)) continue;
+    const Source& source = held.results[next++];
+    const bool is_argument = source.kind == From::argument;
+    if (source.kind == From::undefined || (is_argument && !held.arguments[source.index].defined)) continue;
     kind.given.push_back(source);
     if (is_argument)
       kind.results.add(leaf.name.c_str(), held.arguments[source.index].dtype, held.arguments[source.index].sizes,
@@ -199,10 +198,10 @@ Kind kind_of(const PackageSpecialization& held) {
   }
   kind.result_of.assign(held.outputs.size(), Kind::none);
   for (std::size_t i = kind.given.size(); i-- > 0;)
-    if (kind.given[i].kind == Source::output) kind.result_of[kind.given[i].index] = i;
+    if (kind.given[i].kind == From::computed) kind.result_of[kind.given[i].index] = i;
   kind.in_place.assign(held.outputs.size(), runtime::PackageOutput::no_leaf);
-  for (const runtime::PackageStateTensor& state : held.states) {
-    if (state.source.kind != Source::output) continue;
+  for (const runtime::StateTensor& state : held.states) {
+    if (state.source.kind != From::computed) continue;
     const std::uint32_t output = state.source.index;
     if (held.outputs[output].donor == state.leaf && kind.result_of[output] == Kind::none)
       kind.in_place[output] = state.leaf;

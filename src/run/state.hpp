@@ -62,11 +62,11 @@ constexpr std::uint64_t tensor_word(weft_data_type dtype, std::int32_t rank) {
 // One kind of arguments.
 struct Kind {
   const runtime::PackageSpecialization* held = nullptr;
-  runtime::Guards guards;                     // of the tensors that a call passes: a tensor_word(), and its sizes
-  std::vector<std::size_t> passed;            // the leaf of each tensor that a call passes
-  std::vector<std::size_t> tensor_of;         // by leaf: which of these it is
-  std::vector<bool> is_written;               // by leaf
-  std::vector<runtime::PackageSource> given;  // where each tensor that a call gives comes from
+  runtime::Guards guards;              // of the tensors that a call passes: a tensor_word(), and its sizes
+  std::vector<std::size_t> passed;     // the leaf of each tensor that a call passes
+  std::vector<std::size_t> tensor_of;  // by leaf: which of these it is
+  std::vector<bool> is_written;        // by leaf
+  std::vector<runtime::Source> given;  // where each tensor that a call gives comes from
   TensorInfos arguments, results;
   std::string fixed;    // what a call can't tell it by: values, and which tensors are undefined
   std::string refusal;  // why it can't be run from C; empty where it can

@@ -38,8 +38,8 @@ constexpr std::uint64_t table_end(std::uint64_t sections) {         // where the
 constexpr std::uint64_t alignment_of(Section::Kind kind) { return kind == Section::Kind::weights ? 4096 : 64; }
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 48;
 
-static_assert(lists_all<PackageSymbol> && lists_all<PackageCondition> && lists_all<PackageSource> &&
-                  lists_all<PackageStateTensor> && lists_all<PackageNumbers>,
+static_assert(lists_all<PackageSymbol> && lists_all<PackageCondition> && lists_all<Source> && lists_all<StateTensor> &&
+                  lists_all<StateNumbers>,
               "a struct's fields() leave out a member");
 // A device is two fields, a digest too; plans are written apart.
 static_assert(member_count<PackageLeaf> == 12 && member_count<PackageOutput> == 5 &&
@@ -179,21 +179,21 @@ void check(const PackageSpecialization& all, std::size_t libraries, std::size_t 
   for (const PlanBuffer& buffer : all.plan.buffers)
     if (is_on_device(all) && (buffer.kind == PlanBuffer::Kind::argument || buffer.kind == PlanBuffer::Kind::result))
       require(is_as_given(buffer));
-  const auto require_source = [&](const PackageSource& source) {
-    using Kind = PackageSource::Kind;
-    require(source.kind == Kind::undefined || (source.kind == Kind::output && source.index < all.outputs.size()) ||
+  const auto require_source = [&](const Source& source) {
+    using Kind = Source::Kind;
+    require(source.kind == Kind::undefined || (source.kind == Kind::computed && source.index < all.outputs.size()) ||
             (source.kind == Kind::argument && is_tensor(source.index)));
   };
   for (const PackageLeaf& leaf : all.result) check(leaf, all.plan.device);
   require(static_cast<std::size_t>(std::ranges::count(all.result, PackageLeaf::Kind::tensor, &PackageLeaf::kind)) ==
           all.results.size());
-  for (const PackageSource& source : all.results) require_source(source);
-  for (const PackageStateTensor& state : all.states) {
+  for (const Source& source : all.results) require_source(source);
+  for (const StateTensor& state : all.states) {
     require(is_tensor(state.leaf));
     require_source(state.source);
   }
   require_source(all.generator);
-  for (const PackageNumbers& numbers : all.numbers) {
+  for (const StateNumbers& numbers : all.numbers) {
     require(numbers.leaf < leaves);
     const PackageLeaf& leaf = all.arguments[numbers.leaf];
     require(leaf.kind == PackageLeaf::Kind::number || leaf.kind == PackageLeaf::Kind::list);
@@ -204,10 +204,9 @@ void check(const PackageSpecialization& all, std::size_t libraries, std::size_t 
 
 // What machine code must have been compiled for: the symbols, what they satisfy, and each launch of a kernel.
 std::array<std::uint64_t, 2> use_of(const PackageSpecialization& made, std::vector<Digest> launches) {
-  std::ranges::sort(launches);
   FieldWriter all;
   all(made.symbols, made.conditions);
-  for (const Digest& launch : launches) all(launch.low, launch.high);
+  write_launches(all, std::move(launches));
   const Digest use = digest(all.bytes());
   return {use.low, use.high};
 }

@@ -13,10 +13,11 @@
 #include "base/hash.hpp"
 #include "runtime/package_device.hpp"
 #include "runtime/plan_file.hpp"
+#include "runtime/sources.hpp"
 
 namespace weft::runtime {
 
-// A guard on one leaf of the arguments, or the description of one leaf of the result.
+// A guard on one leaf of the arguments, or what one leaf of a call or of its result is.
 struct PackageLeaf {
   enum class Kind : std::uint8_t {
     tensor,  // Tensor, Param, Buffer, Scalar, Index
@@ -71,25 +72,6 @@ struct PackageOutput {
   }
 };
 
-// The origin of a tensor of the result, or of changed state.
-struct PackageSource {
-  enum class Kind : std::uint8_t { undefined, output, argument } kind = Kind::undefined;
-  std::uint32_t index = 0;  // output: which; argument: the leaf
-  static auto fields(auto& self) { return std::tie(self.kind, self.index); }
-};
-
-struct PackageStateTensor {
-  std::uint32_t leaf = 0;  // a tensor that the function changes
-  PackageSource source;
-  static auto fields(auto& self) { return std::tie(self.leaf, self.source); }
-};
-
-struct PackageNumbers {
-  std::uint32_t leaf = 0;  // a number, or a list of numbers, that the function changes
-  std::string bytes;       // its new value
-  static auto fields(auto& self) { return std::tie(self.leaf, self.bytes); }
-};
-
 // A tensor in the file. Plans read it as an argument; callers do not pass it.
 struct PackageWeight {
   std::string name;  // `in.weight`
@@ -110,11 +92,11 @@ struct PackageSpecialization {
   std::vector<PackageCondition> conditions;
   std::vector<std::uint32_t> inputs;  // by argument of the plan: a leaf, generator_state, or a weight()
   std::vector<PackageOutput> outputs;
-  std::vector<PackageLeaf> result;     // the leaves of the result
-  std::vector<PackageSource> results;  // for each tensor among them, in order
-  std::vector<PackageStateTensor> states;
-  std::vector<PackageNumbers> numbers;
-  PackageSource generator;    // the next state of the default generator; undefined if it does not change
+  std::vector<PackageLeaf> result;  // the leaves of the result
+  std::vector<Source> results;      // for each tensor among them, in order
+  std::vector<StateTensor> states;
+  std::vector<StateNumbers> numbers;
+  Source generator;           // the next state of the default generator; undefined if it does not change
   std::uint32_t library = 0;  // index in PackageFile::libraries, or no_library
   // Target of its kernels: an instruction set, or a DeviceTarget ("sm_90a") for a plan of a device. Several
   // specializations may have the same guards and different targets.
@@ -192,20 +174,10 @@ PackageFile read_package(std::string_view bytes, const StepReader& read_step);
 // The name of the first weight whose digest is wrong, or an empty text.
 std::string damaged_weight(const PackageFile& package);
 
-// What a call passes for a leaf: the fields that PackageLeaf guards.
-struct GivenLeaf {
-  PackageLeaf::Kind kind = PackageLeaf::Kind::tensor;
-  bool defined = false, weak = false, frozen = false;
-  DType dtype = DType::f32;
-  Device device = {};
-  std::vector<std::int64_t> sizes = {};
-  std::string_view bytes = {};
-  std::uint64_t count = 0;
-  std::string text = {};
-};
 // Describes the first leaf of a call that the guards refuse: its name, what it is, and what the package holds. Empty if
-// all fit. `leaf`: the index of that leaf.
-std::string mismatch(const PackageSpecialization& held, const std::vector<GivenLeaf>& given, std::size_t& leaf);
+// all fit. `given`: what the call passes, whose names are not read and whose sizes are numbers. `leaf`: the index of
+// that leaf.
+std::string mismatch(const PackageSpecialization& held, const std::vector<PackageLeaf>& given, std::size_t& leaf);
 // Why a call fits none of several specializations: what it differs in from the nearest, the one that more leaves fit.
 class NearestMismatch {
  public:

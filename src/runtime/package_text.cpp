@@ -27,7 +27,7 @@ std::string size_name(const PackageLeaf& leaf, std::size_t axis) {
 }
 
 // What of a tensor differs besides its sizes; empty where nothing does.
-std::string tensor_mismatch(const PackageLeaf& held, const GivenLeaf& given) {
+std::string tensor_mismatch(const PackageLeaf& held, const PackageLeaf& given) {
   const auto differ = [&](const char* what, const auto& is, const auto& was) {
     return concat_text(held.name, what, " is ", is, ", the package holds ", was);
   };
@@ -53,19 +53,19 @@ std::string tensor_text(DType dtype, const std::vector<Dim>& sizes) {
   return text + "]";
 }
 
-std::string mismatch(const PackageSpecialization& held, const std::vector<GivenLeaf>& given, std::size_t& leaf) {
+std::string mismatch(const PackageSpecialization& held, const std::vector<PackageLeaf>& given, std::size_t& leaf) {
   std::vector<std::int64_t> symbols(held.symbols.size(), -1);
   std::vector<std::string> names(held.symbols.size());
   for (leaf = 0; leaf < held.arguments.size() && leaf < given.size(); ++leaf) {
     const PackageLeaf& was = held.arguments[leaf];
-    const GivenLeaf& is = given[leaf];
+    const PackageLeaf& is = given[leaf];
     const bool equal = was.kind == PackageLeaf::Kind::count ? was.count == is.count : was.bytes == is.bytes;
     if (was.kind != is.kind || (was.kind != PackageLeaf::Kind::tensor && !equal))
       return concat_text(was.name, " is ", is.text, ", the package holds ", was.text);
     if (was.kind != PackageLeaf::Kind::tensor) continue;
     if (std::string found = tensor_mismatch(was, is); !found.empty()) return found;
     for (std::size_t axis = 0; axis < was.sizes.size(); ++axis) {
-      const std::int64_t size = is.sizes[axis];
+      const std::int64_t size = is.sizes[axis].constant();
       if (was.sizes[axis].is_constant()) {
         if (size == was.sizes[axis].constant()) continue;
         return concat_text(size_name(was, axis), " is ", size, ", the package holds ", was.sizes[axis].constant());
@@ -199,16 +199,16 @@ std::string to_text(const PackageFile& package) {
           text += leaf.text + "\n";
           continue;
         }
-        const PackageSource& source = each.results[next++];
-        using Kind = PackageSource::Kind;
+        const Source& source = each.results[next++];
+        using Kind = Source::Kind;
         text += source.kind == Kind::undefined ? "undefined"
-                : source.kind == Kind::output
+                : source.kind == Kind::computed
                     ? tensor_text(each.outputs[source.index].dtype, each.outputs[source.index].sizes)
                     : each.arguments[source.index].name;
         text += "\n";
       }
-      for (const PackageStateTensor& state : each.states) text += "  writes " + each.arguments[state.leaf].name + "\n";
-      for (const PackageNumbers& numbers : each.numbers) text += "  writes " + each.arguments[numbers.leaf].name + "\n";
+      for (const StateTensor& state : each.states) text += "  writes " + each.arguments[state.leaf].name + "\n";
+      for (const StateNumbers& numbers : each.numbers) text += "  writes " + each.arguments[numbers.leaf].name + "\n";
     }
   }
   return text;

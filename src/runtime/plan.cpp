@@ -295,7 +295,7 @@ class PreparedPlan {
     std::copy(symbols.begin(), symbols.end(), frame.symbols.begin());
     numbers_.evaluate(frame.symbols, frame.numbers);
     if (!stays_within(frame.numbers))
-      throw Error("[package] a step of the plan leaves its memory: the file was forged, or is damaged");
+      throw Error("[run] a step of the plan leaves its memory: the file that it is from was forged, or is damaged");
     std::size_t arena = sequence_.arena_bytes(frame.numbers);
     if (sequence_.has_workspace()) {
       sequence_.settle(frame.numbers);

@@ -164,4 +164,9 @@ Plan read_plan(FieldReader& from, const StepReader& read_step) {
   return plan;
 }
 
+void write_launches(FieldWriter& to, std::vector<Digest> launches) {
+  std::ranges::sort(launches);
+  for (const Digest& launch : launches) to(launch.low, launch.high);
+}
+
 }  // namespace weft::runtime

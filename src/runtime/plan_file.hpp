@@ -17,5 +17,7 @@ inline constexpr std::string_view device_step_prefix = "cuda/";
 void write_plan(FieldWriter& to, const Plan& plan);
 // Throws Malformed where the bytes are no plan. Every index in what it gives is within its range.
 Plan read_plan(FieldReader& from, const StepReader& read_step);
+// What kernels were compiled for: the launches that a writer or a reader has noted, in an order that both have.
+void write_launches(FieldWriter& to, std::vector<Digest> launches);
 
 }  // namespace weft::runtime

@@ -5,6 +5,11 @@
 // A number that shapes a loop stays a constant: the size of a window, a small stride of the lanes, a divisor, and
 // whether the vector axis has only whole vectors or is shorter than one. The bounds of inner loops also stay constants
 // if a kernel does much work in short rows, because slots would make it slower.
+//
+// Two mechanisms share kernels, because they share different things. Here launches stay apart and may differ in any
+// size: only the function becomes one, so that less is compiled. On a device independent kernels become one launch over
+// a table of buffers, which is a decision of the scheduler, made before steps have an order: with_any_first_extent() of
+// kernel_axes.hpp, by the first extent alone, since all others shape the teams of threads.
 #pragma once
 #include <optional>
 #include <span>

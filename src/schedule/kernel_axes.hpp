@@ -17,6 +17,7 @@ bool is_small(const loop::Kernel& kernel);
 void parametrize(loop::Kernel& kernel);
 // After that, of a pointwise kernel of several axes, and of one that streams the rows of its first: with the extent of
 // its first axis as a slot too, which kernels that differ in it have in common. Nothing where indices depend on it.
+// Serves launches of a device that become one; functions of the host are shared after scheduling (common_sizes.hpp).
 std::optional<loop::Kernel> with_any_first_extent(const loop::Kernel& kernel);
 
 }  // namespace weft

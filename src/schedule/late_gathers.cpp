@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "ir/builder.hpp"
+#include "ir/remade.hpp"
 #include "ir/table.hpp"
 
 namespace weft {
@@ -130,15 +131,7 @@ class LateGathers {
       results_[i] = results_of(Builder::copy(node(i), operands));
       if (copied_.contains(i)) results_[i][0] = Builder(node(i)).make(Op::cast, {results_[i][0]}, {}, node(i).type);
     }
-    const auto all = [&](std::span<const Tensor> values) {
-      std::vector<Tensor> result;
-      for (const Tensor& value : values) result.push_back(made(value));
-      return result;
-    };
-    Graph result = make_graph(all(graph_.inputs), all(graph_.outputs), all(graph_.effects));
-    result.symbols = graph_.symbols;
-    result.conditions = graph_.conditions;
-    return result;
+    return remade(graph_, [&](const Tensor& value) { return made(value); });
   }
   Tensor made(const Tensor& value) const { return results_[graph_.number(value)][value.output()]; }
 

@@ -76,7 +76,7 @@ struct alignas(cache_lines) Scratch {
   std::uint64_t level = UINT64_MAX;  // where the levels around the call began; of a question none
   bool differentiated = false;       // an argument depends on a variable of a level around the call
   std::shared_ptr<void> prototype;
-  std::vector<TraceResult::Numbers> state_numbers;
+  std::vector<StateNumbers> state_numbers;
   std::optional<CallLayout> layout;  // see CallContext::layout
   CallCounter counter;
   const std::uint64_t thread = this_thread();

@@ -13,11 +13,11 @@ std::vector<std::uint64_t> facts_of(const TraceResult& last) {
     facts.push_back(static_cast<std::uint64_t>(source.kind) << 32 | source.index);
   };
   for (const Source& source : last.results) add(source);
-  for (const TraceResult::State& state : last.states) {
+  for (const StateTensor& state : last.states) {
     facts.push_back(state.leaf);
     add(state.source);
   }
-  for (const TraceResult::Numbers& numbers : last.numbers) facts.push_back(numbers.leaf);
+  for (const StateNumbers& numbers : last.numbers) facts.push_back(numbers.leaf);
   add(last.generator);
   facts.push_back(last.results.size());
   facts.push_back(last.states.size());
@@ -94,7 +94,7 @@ TracedPath Decisions::path(TraceResult last, std::span<const Tensor> outputs, st
         if (source.kind == Source::Kind::computed) source = sources[source.index];
       };
       for (Source& source : step.traced.results) take(source);
-      for (TraceResult::State& state : step.traced.states) take(state.source);
+      for (StateTensor& state : step.traced.states) take(state.source);
       take(step.traced.generator);
     }
     const std::size_t first_effect = before ? before->effects : 0;
@@ -122,7 +122,7 @@ TracedPath Decisions::path(TraceResult last, std::span<const Tensor> outputs, st
       if (source.kind == Source::Kind::argument) source.index = move(source.index);
     };
     for (Source& source : step.traced.results) move_source(source);
-    for (TraceResult::State& state : step.traced.states) move_source(state.source);
+    for (StateTensor& state : step.traced.states) move_source(state.source);
     for (Source& source : step.traced.kept) move_source(source);
     move_source(step.traced.generator);
     if (step.traced.decision) move_source(step.traced.decision->value);

@@ -305,12 +305,12 @@ class Execution {
     scratch_.values.clear();
     for (const Source& source : traced_.results) scratch_.values.push_back(value_of(source));
     if (is_dry_run) return void(hand_out_results());
-    for (const TraceResult::State& state : traced_.states) scratch_.values.push_back(value_of(state.source));
+    for (const StateTensor& state : traced_.states) scratch_.values.push_back(value_of(state.source));
     if (traced_.generator.kind != Source::Kind::undefined) *scratch_.generator.state = value_of(traced_.generator);
     std::size_t next = hand_out_results();
-    for (const TraceResult::State& state : traced_.states)
+    for (const StateTensor& state : traced_.states)
       scratch_.arguments.leaves[state.leaf].tensor() = std::move(scratch_.values[next++]);
-    for (const TraceResult::Numbers& numbers : scratch_.resumed ? scratch_.state_numbers : traced_.numbers)
+    for (const StateNumbers& numbers : scratch_.resumed ? scratch_.state_numbers : traced_.numbers)
       std::memcpy(scratch_.arguments.leaves[numbers.leaf].address, numbers.bytes.data(),
                   std::min<std::size_t>(scratch_.arguments.leaves[numbers.leaf].size, numbers.bytes.size()));
   }

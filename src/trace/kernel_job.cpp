@@ -13,12 +13,12 @@ namespace {
 // A leaf's memory may hold a result when the call replaces the leaf by something that it computed.
 std::vector<std::uint32_t> make_donors(const runtime::Plan& plan, const TraceResult& traced,
                                        std::vector<std::uint8_t> donatable) {
-  for (const TraceResult::State& state : traced.states) donatable[state.leaf] = 1;
+  for (const StateTensor& state : traced.states) donatable[state.leaf] = 1;
   auto keep = [&](const Source& source) {
     if (source.kind == Source::Kind::argument && source.index < donatable.size()) donatable[source.index] = 0;
   };
   for (const Source& source : traced.results) keep(source);
-  for (const TraceResult::State& state : traced.states) keep(state.source);
+  for (const StateTensor& state : traced.states) keep(state.source);
   std::vector<std::uint32_t> donors(static_cast<std::size_t>(plan.result_count), no_leaf);
   for (const runtime::Plan::Donation& donation : plan.donations) {
     const std::uint32_t leaf = traced.inputs[static_cast<std::size_t>(donation.argument)];
@@ -60,7 +60,7 @@ void warn_of_failure(const Function& function, const CompileError& error) {
 // State that is computed anew.
 std::vector<Update> updates_of(const TraceResult& traced) {
   std::vector<Update> updates;
-  for (const TraceResult::State& state : traced.states) {
+  for (const StateTensor& state : traced.states) {
     const auto input = std::find(traced.inputs.begin(), traced.inputs.end(), state.leaf);
     if (state.source.kind == Source::Kind::computed && input != traced.inputs.end())
       updates.push_back({static_cast<int>(input - traced.inputs.begin()), static_cast<int>(state.source.index)});
@@ -82,7 +82,7 @@ std::vector<std::uint8_t> parameter_leaves(const LeafList& arguments) {
   return are;
 }
 std::vector<int> constant_inputs(const TraceResult& traced, std::vector<std::uint8_t> constant) {
-  for (const TraceResult::State& state : traced.states) constant[state.leaf] = 0;
+  for (const StateTensor& state : traced.states) constant[state.leaf] = 0;
   std::vector<int> inputs;
   for (std::size_t i = 0; i < traced.inputs.size(); ++i)
     if (traced.inputs[i] < constant.size() && constant[traced.inputs[i]]) inputs.push_back(static_cast<int>(i));
@@ -96,7 +96,7 @@ bool checks_may_wait(const TraceResult& traced, const Kernels& made) {
   if (!is([](const runtime::PlanBuffer& buffer) { return buffer.kind == Kind::error; })) return false;
   if (is([](const runtime::PlanBuffer& buffer) { return buffer.kind == Kind::result && buffer.host; })) return true;
   return traced.numbers.empty() &&
-         std::all_of(traced.states.begin(), traced.states.end(), [&](const TraceResult::State& state) {
+         std::all_of(traced.states.begin(), traced.states.end(), [&](const StateTensor& state) {
            return state.source.kind == Source::Kind::computed && made.donors[state.source.index] == state.leaf;
          });
 }

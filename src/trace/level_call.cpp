@@ -313,7 +313,7 @@ std::shared_ptr<const LevelBody> make_level_body(CallContext call, TraceResult& 
     if (source.kind == Source::Kind::computed && is_float(source.index)) has_gradient[source.index] = 1;
   };
   for (const Source& source : traced.results) seed(source);
-  for (const TraceResult::State& state : traced.states)
+  for (const StateTensor& state : traced.states)
     if (arguments.leaves[state.leaf].kind != LeafKind::buffer) seed(state.source);
   std::vector<std::int64_t> hints;
   for (const DimSymbol& symbol : traced.graph.symbols) hints.push_back(symbol.hint);

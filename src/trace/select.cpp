@@ -43,7 +43,7 @@ bool is_product(const Node& node) {
 }
 
 bool same_numbers(const TraceResult& a, const TraceResult& b) {
-  return std::ranges::equal(a.numbers, b.numbers, [](const TraceResult::Numbers& x, const TraceResult::Numbers& y) {
+  return std::ranges::equal(a.numbers, b.numbers, [](const StateNumbers& x, const StateNumbers& y) {
     return x.leaf == y.leaf && x.bytes == y.bytes;
   });
 }
@@ -80,12 +80,12 @@ class Selection {
       made.results.push_back(choose(if_true.results[i], if_false.results[i]));
     // State that one side leaves alone keeps its argument there.
     const auto source_in = [](const TraceResult& side, std::uint32_t leaf) {
-      const auto found = std::ranges::find(side.states, leaf, &TraceResult::State::leaf);
+      const auto found = std::ranges::find(side.states, leaf, &StateTensor::leaf);
       return found == side.states.end() ? Source{Source::Kind::argument, leaf} : found->source;
     };
     for (const TraceResult* each : {&if_true, &if_false})
-      for (const TraceResult::State& state : each->states)
-        if (std::ranges::find(made.states, state.leaf, &TraceResult::State::leaf) == made.states.end())
+      for (const StateTensor& state : each->states)
+        if (std::ranges::find(made.states, state.leaf, &StateTensor::leaf) == made.states.end())
           made.states.push_back({state.leaf, choose(source_in(if_true, state.leaf), source_in(if_false, state.leaf))});
     const SideValue drawn = resolve(if_true.generator, side_true);
     if (!fine || !drawn.same(resolve(if_false.generator, side_false))) return {};

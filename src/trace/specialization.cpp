@@ -201,9 +201,9 @@ std::string TraceResult::structure(bool whole) const {
   for (const Source& source : results) text += "result " + source_text(source) + "\n";
   if (whole) text += plain_results;
   if (generator.kind != Source::Kind::undefined) text += "generator " + source_text(generator) + "\n";
-  for (const State& state : states)
+  for (const StateTensor& state : states)
     text += "state of leaf " + std::to_string(state.leaf) + " " + source_text(state.source) + "\n";
-  for (const Numbers& number : numbers) {
+  for (const StateNumbers& number : numbers) {
     text += "number of leaf " + std::to_string(number.leaf) + " ";
     for (char byte : whole ? number.bytes : std::string())
       text += std::to_string(static_cast<unsigned char>(byte)) + " ";

@@ -13,15 +13,12 @@
 #include "pipeline.hpp"
 #include "record/host_values.hpp"
 #include "runtime/guards.hpp"
+#include "runtime/sources.hpp"
 #include "trace/call_layout.hpp"
 
 namespace weft::detail {
 
-// Where a tensor of the result, or of changed state, comes from.
-struct Source {
-  enum class Kind : std::uint8_t { undefined, computed, argument } kind = Kind::undefined;
-  std::uint32_t index = 0;  // computed: output of the graph; argument: leaf
-};
+using runtime::Source, runtime::StateNumbers, runtime::StateTensor;
 
 // What is written in the place of a leaf: the default generator's state, how many rounds there may be
 // (trace/rounds.hpp), or a value that the segment before kept.
@@ -60,20 +57,12 @@ struct TraceResult {
   // A decision comes next, and there are no results yet. `kept`: what may be read after it, in the order of recording.
   std::optional<Decision> decision;
   std::vector<Source> kept;
-  std::vector<Source> results;  // a tensor leaf of the result each
-  std::string plain_results;    // its other leaves, a line each
-  struct State {
-    std::uint32_t leaf;
-    Source source;
-  };
-  std::vector<State> states;  // the tensors that the function changed
-  struct Numbers {
-    std::uint32_t leaf;
-    std::string bytes;
-  };
-  Source generator;                 // the default generator's next state, where the function draws from it
-  std::vector<Numbers> numbers;     // numbers in state that it changed, and their values
-  std::shared_ptr<void> prototype;  // the result with undefined tensors; null for void
+  std::vector<Source> results;        // a tensor leaf of the result each
+  std::string plain_results;          // its other leaves, a line each
+  std::vector<StateTensor> states;    // the tensors that the function changed
+  Source generator;                   // the default generator's next state, where the function draws from it
+  std::vector<StateNumbers> numbers;  // numbers in state that it changed, and their values
+  std::shared_ptr<void> prototype;    // the result with undefined tensors; null for void
 
   // Equal for equal computations: what Check compares. `whole`: with the values of what is no tensor.
   std::string structure(bool whole = true) const;

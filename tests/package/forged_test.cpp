@@ -256,7 +256,7 @@ TEST_CASE("forged loops are refused" * needs(a_compiler)) {
 TEST_CASE("forged arguments, results and state are refused" * needs(a_compiler)) {
   const auto step = [](const ChangeSpecialization& change) { refused("a training step", change); };
   using Leaf = runtime::PackageLeaf;
-  using Source = runtime::PackageSource::Kind;
+  using Source = runtime::Source::Kind;
   const auto number = [](PackageSpecialization& made) -> Leaf& {
     return *std::ranges::find(made.arguments, Leaf::Kind::number, &Leaf::kind);
   };
@@ -287,13 +287,13 @@ TEST_CASE("forged arguments, results and state are refused" * needs(a_compiler))
   step([](PackageSpecialization& made) { made.result.clear(); });
   step([](PackageSpecialization& made) { made.result.at(0).kind = Leaf::Kind::list; });
   step([](PackageSpecialization& made) { made.states.at(0).leaf = 10000; });
-  step([](PackageSpecialization& made) { made.states.at(0).source = {Source::output, 10000}; });
+  step([](PackageSpecialization& made) { made.states.at(0).source = {Source::computed, 10000}; });
   step([](PackageSpecialization& made) { made.numbers.push_back({0, "12345678"}); });
-  step([](PackageSpecialization& made) { made.generator = {Source::output, 0}; });
+  step([](PackageSpecialization& made) { made.generator = {Source::computed, 0}; });
   step([](PackageSpecialization& made) { made.plan.argument_count += 1; });
   step([](PackageSpecialization& made) { made.plan.result_count = 1 << 30; });
   step([](PackageSpecialization& made) { made.plan.donations.push_back({1000, 0}); });
-  refused("draws", [](PackageSpecialization& made) { made.generator = {Source::output, 7}; });
+  refused("draws", [](PackageSpecialization& made) { made.generator = {Source::computed, 7}; });
 }
 
 TEST_CASE("a forged table of parts, and forged weights, are refused" * needs(a_compiler)) {

@@ -291,7 +291,7 @@ TEST_CASE("a state that a forged package takes from an undefined argument is ref
   const std::string bytes(std::istreambuf_iterator<char>(file), {});
   std::filesystem::remove(path);
   runtime::PackageFile parsed = runtime::parse_package(bytes, runtime::read_step);
-  using Source = runtime::PackageSource::Kind;
+  using Source = runtime::Source::Kind;
   parsed.entries.at(0).specializations.at(0).states.at(0).source = {Source::argument, 1};
   std::string refusal;
   const std::string forged = runtime::write_package(parsed, refusal);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <random>
 
 #include "base/log.hpp"
 #include "base/options.hpp"
@@ -181,6 +182,12 @@ TEST_CASE("a plan on disk serves the next compile() of the same function, whatev
       "a convolution of several images, a library's where it is there",
       [](const Tensor& x, const Tensor& w) { return Several{conv2d(x, w)}; }, reshape(a, {4, 1, 12, 12}),
       reshape(slice(b, 0, 0, 12), {32, 1, 3, 3}));
+  comes_again(
+      "a convolution with a bias",
+      [](const Tensor& x, const Tensor& w, const Tensor& bias) {
+        return Several{relu(conv2d(x, w) + reshape(bias, {8, 1, 1}))};
+      },
+      reshape(a, {1, 4, 12, 12}), reshape(slice(b, 0, 0, 12), {8, 4, 3, 3}), slice(reshape(a, {576}), 0, 0, 8).eval());
 }
 
 TEST_CASE("a plan over symbolic sizes is read back" * needs(plans_on_disk)) {
@@ -310,7 +317,7 @@ TEST_CASE("a damaged entry is a miss: cut anywhere, or a bit flipped in any byte
   const Ran first = run(small, x, x);
   fs::path plan;
   for (const fs::path& each : entries(stored.folder.path()))
-    if (bytes_of(each).find("plans 2") != std::string::npos) plan = each;
+    if (bytes_of(each).find("plans 3") != std::string::npos) plan = each;
   REQUIRE(!plan.empty());
   const std::string whole = bytes_of(plan);
   const Cache cache({stored.folder.path()});
@@ -329,6 +336,55 @@ TEST_CASE("a damaged entry is a miss: cut anywhere, or a bit flipped in any byte
   CHECK_FALSE(second.hit());
   CHECK(second.results == first.results);
   CHECK(run(small, x, x).hit());
+}
+
+TEST_CASE("a forged plan under a right digest is a miss, or computes within its memory" * needs(plans_on_disk)) {
+  const Stored stored;
+  Generator draws(3);
+  const Tensor a = normal({24, 24}, 0, 1, draws).eval(), b = normal({24, 24}, 0, 1, draws).eval();
+  Cache cache({stored.folder.path()});
+  int hits = 0, misses = 0;
+  const auto forge = [&](auto f, const CompileOptions& compile_options, const auto&... arguments) {
+    const auto call = [&] {
+      const CacheLog log;
+      for (const Tensor& each : compile(f, compile_options)(arguments...)) each.eval();
+      return log.text();
+    };
+    const std::string stores = call();
+    const std::size_t at = stores.find("plan stored ");
+    REQUIRE_MESSAGE(at != std::string::npos, stores);
+    const std::string digits = stores.substr(at + 12, 32);
+    const Digest key{std::stoull(digits.substr(16), nullptr, 16), std::stoull(digits.substr(0, 16), nullptr, 16)};
+    const std::optional<CacheEntry> entry = cache.load(key);
+    REQUIRE(entry);
+    std::mt19937_64 random(7);
+    for (int number = 0; number < 200; ++number) {
+      CAPTURE(number);
+      std::string forged = entry->payload;
+      for (std::size_t left = 1 + random() % 3; left > 0; --left) {
+        char& byte = forged[random() % forged.size()];
+        byte = static_cast<char>(random() % 2 ? random() : byte ^ (1 << random() % 8));
+      }
+      REQUIRE(cache.store(key, entry->metadata, forged));
+      try {
+        ++(call().find("plan hit") == std::string::npos ? misses : hits);
+      } catch (const Error&) {  // sizes for which it leaves its memory, or an arena larger than the memory there is
+      }
+    }
+  };
+  forge(small, {.check = Check::never}, a, b);
+  forge(
+      [](const Tensor& x) {
+        return Several{softmax(x, -1) * 2, sum(reshape(x, {-1, 2}), 0)};
+      },
+      {.dynamic = true, .check = Check::never}, a);
+  forge(
+      [](const Tensor& x, const Tensor& i) {
+        return Several{gather(x, i) * 3, argsort(x, -1)};
+      },
+      {.check = Check::never}, a, from_list<std::int64_t>({3, 0, 3, 7}));
+  CHECK(hits > 0);
+  CHECK(misses > hits);
 }
 
 TEST_CASE("bytes that are no plan are refused while they are read, whatever they say") {
