@@ -186,13 +186,15 @@ WEFT_RUN_API weft_status weft_function_call(const weft_function* function, size_
 //   const weft_step* const weft_linked_steps[] = {&weft_step_kernel, &weft_step_packed_matmul, NULL};
 #if defined(__GNUC__)
 typedef struct weft_step weft_step;
-// Generated kernels; products of Weft's own, oneDNN's, CBLAS's; convolutions of Weft's own, oneDNN's.
+// Generated kernels; products of Weft's own, oneDNN's, CBLAS's; convolutions of Weft's own, oneDNN's, those of a kernel
+// a channel.
 extern const weft_step weft_step_kernel __asm__("_ZN4weft7runtime5steps6kernelE");
 extern const weft_step weft_step_packed_matmul __asm__("_ZN4weft7runtime5steps13packed_matmulE");
 extern const weft_step weft_step_onednn_matmul __asm__("_ZN4weft7runtime5steps13onednn_matmulE");
 extern const weft_step weft_step_cblas_matmul __asm__("_ZN4weft7runtime5steps12cblas_matmulE");
 extern const weft_step weft_step_direct_convolution __asm__("_ZN4weft7runtime5steps18direct_convolutionE");
 extern const weft_step weft_step_onednn_convolution __asm__("_ZN4weft7runtime5steps18onednn_convolutionE");
+extern const weft_step weft_step_depthwise_convolution __asm__("_ZN4weft7runtime5steps21depthwise_convolutionE");
 // Sums by index, sorts, factorizations and Fourier transforms, parts of a value that are replaced, checks, loops.
 extern const weft_step weft_step_scatter __asm__("_ZN4weft7runtime5steps7scatterE");
 extern const weft_step weft_step_argsort __asm__("_ZN4weft7runtime5steps7argsortE");

@@ -79,7 +79,8 @@ void mark_host_buffers(runtime::Plan& plan, const Graph& graph) {
 }  // namespace
 
 std::size_t schedule(Compilation& compilation, Device device) {
-  compilation.schedule = make_schedule(compilation.graph, device, providers::all(), compilation.choices);
+  compilation.schedule =
+      make_schedule(compilation.graph, device, providers::all(), compilation.choices, compilation.constant_inputs);
   return compilation.schedule.steps.size();
 }
 

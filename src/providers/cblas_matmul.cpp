@@ -48,7 +48,7 @@ class CblasProvider final : public Provider {
     auto payload = std::make_shared<CblasPayload>(candidate, *runtime::cblas::library());
     if (!payload->is_made()) return std::nullopt;
     const Dim operations = payload->cost().operations;
-    return Offer{operations / Dim(asked ? 70 : 53), std::move(payload)};  // asked for: less than others
+    return Offer{operations / Dim(asked ? 70 : 64), std::move(payload)};  // asked for: less than others
   }
 };
 

@@ -87,6 +87,8 @@ struct PlacedValue {
   // at offset + chosen[i] * strides[0], one of so many matrices. -1: items lie one after the other.
   int chosen = -1;
   Dim matrices = 0;
+  // Of an operand: made of inputs that are the same in many calls, and of nothing else (runtime/constants.hpp).
+  bool is_constant = false;
 };
 
 struct Candidate {

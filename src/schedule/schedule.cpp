@@ -74,9 +74,26 @@ Graph with_further_results(const Graph& graph, Device device) {
   });
 }
 
+// By node: whether it is one of these inputs, or computed of such alone.
+std::vector<bool> constant_values(const Graph& graph, std::span<const int> constant_inputs) {
+  std::vector<bool> all(graph.nodes.size(), false);
+  if (constant_inputs.empty()) return all;
+  for (const int input : constant_inputs) {
+    const std::uint32_t number = graph.number(graph.inputs[static_cast<std::size_t>(input)]);
+    if (number != NodeNumbers::none) all[number] = true;
+  }
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = *graph.nodes[i].node();
+    if (node.operand_count > 0 && !is_effect(node))
+      all[i] = std::ranges::all_of(node.inputs(), [&](const Tensor& of) { return bool(all[graph.number(of)]); });
+  }
+  return all;
+}
+
 class Scheduler {
  public:
-  Scheduler(const Graph& graph, Device device, const Providers& providers, ScheduleChoices choices, bool borders)
+  Scheduler(const Graph& graph, Device device, const Providers& providers, ScheduleChoices choices,
+            std::span<const int> constant_inputs, bool borders)
       : graph_(graph),
         device_(device),
         providers_(providers),
@@ -85,7 +102,8 @@ class Scheduler {
         buffers_(graph, grouping_, schedule_.buffers),
         lowered_({device, grouping_, [this](const Node& node) { return buffers_.of(node); },
                   [this](const Node& node) { return buffers_.elements_of(node); }, choices.elides_roundings},
-                 choices.regions) {}
+                 choices.regions),
+        is_constant_(constant_values(graph, constant_inputs)) {}
 
   Schedule run() {
     struct Item {
@@ -354,6 +372,7 @@ class Scheduler {
     for (const Tensor& operand : node.inputs()) {
       PlacedValue value = buffers_.operand(operand, grouping_.nodes[graph_.number(node)].depth);
       if (node.op == Op::matmul) buffers_.pack_constant(value);
+      value.is_constant = is_constant_[graph_.number(operand)];
       candidate.operands.push_back(std::move(value));
     }
     if (node.op != Op::check) {
@@ -384,6 +403,7 @@ class Scheduler {
   Schedule schedule_;
   ScheduleBuffers buffers_;
   LoweredGroups lowered_;
+  const std::vector<bool> is_constant_;
   // By the text of the kernel, of this depth, and its recomputation.
   std::map<std::pair<std::string, std::uint32_t>, Table> tables_;
 };
@@ -412,10 +432,13 @@ Schedule chosen_at_borders(Schedule over, Schedule up_to, const Score& score) {
 
 }  // namespace
 
-Schedule make_schedule(const Graph& graph, Device device, const Providers& providers, ScheduleChoices choices) {
+Schedule make_schedule(const Graph& graph, Device device, const Providers& providers, ScheduleChoices choices,
+                       std::span<const int> constant_inputs) {
   Graph fresh = with_fresh_outputs(with_further_results(with_late_gathers(graph), device));
   if (choices.fuses) fresh = with_channels_last(fresh, providers, device);
-  const auto made = [&](bool borders) { return Scheduler(fresh, device, providers, choices, borders).run(); };
+  const auto made = [&](bool borders) {
+    return Scheduler(fresh, device, providers, choices, constant_inputs, borders).run();
+  };
   Schedule over = made(false);
   if (!choices.fuses || !choices.regions || !uses_differ(over)) return over;
   return chosen_at_borders(std::move(over), made(true), Score(fresh, device));

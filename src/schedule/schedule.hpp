@@ -75,7 +75,8 @@ struct Schedule {
 // moves at most so much more, in bytes.
 inline constexpr double border_share = 0.02;
 
-Schedule make_schedule(const Graph& graph, Device device, const Providers& providers, ScheduleChoices choices = {});
+Schedule make_schedule(const Graph& graph, Device device, const Providers& providers, ScheduleChoices choices = {},
+                       std::span<const int> constant_inputs = {});
 
 // Gives temporaries their offsets and finds donations, those of updates first. Only buffers of temporaries are placed.
 // On a device a check does not stop the call: it sets the device's error word, and what is written into an argument's

@@ -136,6 +136,26 @@ TEST_CASE("of two offers the cheaper one is taken, and of a product the schedule
   CHECK(make_schedule(graph, host, providers::all()).steps[0].payload->text() == cheapest);
 }
 
+TEST_CASE("a product of a constant, or of what is made of constants alone, is ours: it is packed once") {
+  const ProcessOptions before = options();
+  options().cblas = 0;
+  Recording r;
+  const Tensor x = r.input(DType::f32, {1024, 1024}), w = r.input(DType::f32, {1024, 1024}),
+               s = r.input(DType::f32, {1024});
+  const Graph plain = r.graph({matmul(x, permute(w, {1, 0}))});
+  const auto by = [](const Graph& graph, std::vector<int> constants) {
+    return make_schedule(graph, host, providers::all(), {}, constants).steps.back().payload->by();
+  };
+  CHECK(by(plain, {1}) == "");
+  const bool has_library = providers::onednn_matmul().takes(*plain.outputs[0].node(), host);
+  CHECK(by(plain, {}).starts_with("oneDNN") == has_library);
+  CHECK(by(plain, {}) == by(plain, {2}));
+  const Graph scaled = r.graph({matmul(x, mul(w, s))});
+  CHECK(by(scaled, {1, 2}) == "");
+  CHECK(by(scaled, {1}) == by(scaled, {}));
+  options() = before;
+}
+
 TEST_CASE("oneDNN gets no small product, none of other dtypes, and none on a CPU with fewer instructions") {
   Recording r;
   const auto takes = [&](DType dtype, std::int64_t size) {

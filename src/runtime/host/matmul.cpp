@@ -57,15 +57,16 @@ Int part_of(Int size, Int parts, Int multiple) {
   return std::min(size, count_of(count_of(size, parts), multiple) * multiple);
 }
 
-Tiling tiling_of(Int rows, Int columns, Int depth, Int batch_count, bool left_by_rows) {
+Tiling tiling_of(Int rows, Int columns, Int depth, Int batch_count, bool left_by_rows, bool turned) {
   // A matrix times a vector: memory is read in runs along a row, or of as many rows as the tile has.
   if (columns == 1) return {std::max<Int>(left_by_rows ? 64 : 1024, (1 << 17) / std::max<Int>(depth, 1) / 64 * 64), 1};
+  const Int least_rows = turned ? 48 : 96;  // turned, the left operand is the large one
   Int down = count_of(rows, 512), across = count_of(columns, 256);
   for (;;) {
     const Tiling tiling{part_of(rows, down, 16), part_of(columns, across, 16)};
     const bool enough = batch_count * down * across >= tiles_wanted;
     const bool small =
-        tiling.rows * tiling.columns * depth < 2 * tile_work || (tiling.rows <= 96 && tiling.columns <= 64);
+        tiling.rows * tiling.columns * depth < 2 * tile_work || (tiling.rows <= least_rows && tiling.columns <= 64);
     if (enough || small) return tiling;
     (tiling.columns > 64 ? across : down) *= 2;
   }
@@ -83,6 +84,7 @@ struct ProductPlan {
   Matrix left,
       right;  // as a tile, which is written down its columns, wants them: swapped and transposed where the result lies
   bool swapped = false;  // by rows
+  bool turned = false;   // or they are not, and tiles write across their columns
   bool left_by_rows = false, right_by_rows = false;
   Int batch_count = 1, rows, columns, depth, result_step, element;
   bool pack_left = false, pack_right = false;
@@ -92,7 +94,8 @@ struct ProductPlan {
   Int tiles = 0, grain = 1;              // of the parallel loop
   MatmulPanels panels{};                 // in bytes, aligned
 
-  explicit ProductPlan(const Matmul& product);
+  // `may_turn`: else as if the product's sizes were not known when its constants were packed.
+  explicit ProductPlan(const Matmul& product, bool may_turn = true);
   Int packed_bytes(bool wanted, Int height, Int width) const {
     return wanted ? aligned(batch_count * height * width * element) : 0;
   }
@@ -101,7 +104,7 @@ struct ProductPlan {
   static Int aligned(Int bytes) { return (bytes + 63) / 64 * 64; }
 };
 
-ProductPlan::ProductPlan(const Matmul& product)
+ProductPlan::ProductPlan(const Matmul& product, bool may_turn)
     : left{nullptr, product.a_row, product.a_column, product.a_batch, product.a_chosen, product.a_packed},
       right{nullptr, product.b_row, product.b_column, product.b_batch, product.b_chosen, product.b_packed},
       rows(product.m),
@@ -116,13 +119,20 @@ ProductPlan::ProductPlan(const Matmul& product)
   const bool down = product.c_row == 1 || rows == 1, across = product.c_column == 1 || columns == 1;
   WEFT_CHECK(down || across, "the result of a matmul has no unit stride");
   swapped = !down || (across && rows == 1);
+  if (may_turn && rows > 1 && columns > 1 && !(down && across)) {
+    const bool b_left = left.whole.panels    ? !left.whole.is_left
+                        : right.whole.panels ? right.whole.is_left
+                                             : !a_is_left(product.dtype, rows, columns, across);
+    turned = b_left != swapped;
+    swapped = b_left;
+  }
   if (swapped) {
     std::swap(left, right);
     left.transpose();
     right.transpose();
     std::swap(rows, columns);
-    result_step = product.c_row;
   }
+  if (!down || (across && product.m == 1)) result_step = product.c_row;
   // A vector is read where it lies, and so is the matrix that it is multiplied with.
   if (!left.whole.is_left || columns == 1) left.whole = {};
   if (right.whole.is_left || columns == 1) right.whole = {};
@@ -134,7 +144,7 @@ ProductPlan::ProductPlan(const Matmul& product)
   };
   left_by_rows = arrange(left, rows, depth, pack_left);
   right_by_rows = arrange(right, depth, columns, pack_right);
-  tiling = tiling_of(rows, columns, depth, batch_count, left_by_rows);
+  tiling = tiling_of(rows, columns, depth, batch_count, left_by_rows, turned);
   tiles_down = count_of(rows, tiling.rows), tiles_across = count_of(columns, tiling.columns);
   if (left.whole.panels) tiles_down = std::min(tiles_down, MatmulRows(rows, host_kernels(product.dtype).lanes).panels);
   tiles = batch_count * tiles_down * tiles_across;
@@ -142,7 +152,7 @@ ProductPlan::ProductPlan(const Matmul& product)
   grain = std::max<Int>(1, tile_work / 2 / std::max<Int>(tile_rows * tile_columns * depth, 1));
   // A matrix that stays in the first cache is packed as fast as read, unless most of its panel would be empty.
   constexpr Int small_matrix = 1 << 13, few_rows = 16;
-  left_is_read = left_by_rows && !left.whole.panels && !right.whole.panels && columns > 1 &&
+  left_is_read = left_by_rows && !turned && !left.whole.panels && !right.whole.panels && columns > 1 &&
                  tile_columns <= host_kernels(product.dtype).direct_columns &&
                  (rows * depth >= small_matrix || rows < few_rows);
   panels = matmul_panels(tile_rows, tile_columns, depth);
@@ -207,11 +217,13 @@ struct Task {
                it.element * (offset_of(item, product.batch, operand) + row * operand.row + column * operand.column);
       };
       kernels.run({rows.size, columns.size, it.depth, at(left, rows.begin, 0), at(right, 0, columns.begin),
-                   result + it.element * (offset_of(item, product.batch, product.c_batch) + rows.begin +
-                                          columns.begin * it.result_step),
+                   result + it.element * (offset_of(item, product.batch, product.c_batch) +
+                                          rows.begin * (it.turned ? it.result_step : 1) +
+                                          columns.begin * (it.turned ? 1 : it.result_step)),
                    left_panel, left_panel + it.panels.left, it.left_by_rows ? left.row : left.column,
                    it.right_by_rows ? right.row : right.column, it.result_step, it.left_by_rows, it.right_by_rows,
-                   left_tile == left_held, right_tile == right_held, rows.whole, columns.whole, it.left_is_read});
+                   left_tile == left_held, right_tile == right_held, rows.whole, columns.whole, it.left_is_read,
+                   it.turned});
       left_held = left_tile, right_held = right_tile;
     });
   }
@@ -220,9 +232,21 @@ struct Task {
 }  // namespace
 
 std::size_t matmul_workspace(const Matmul& product) {
+  const auto bytes = [](const ProductPlan& it) {
+    const Int threads = std::min<Int>(count_of(it.tiles, it.grain), num_threads());
+    return static_cast<std::size_t>(it.left_bytes() + it.right_bytes() + threads * (it.panels.left + it.panels.right));
+  };
   const ProductPlan it(product);
-  const Int threads = std::min<Int>(count_of(it.tiles, it.grain), num_threads());
-  return static_cast<std::size_t>(it.left_bytes() + it.right_bytes() + threads * (it.panels.left + it.panels.right));
+  return it.turned ? std::max(bytes(it), bytes(ProductPlan(product, false))) : bytes(it);
+}
+
+bool a_is_left(DType dtype, Int m, Int n, bool by_rows) {
+  const MatmulKernels::OfDType& kernels = host_kernels(dtype);
+  const auto blocks = [&](Int lanes, Int columns) {
+    return count_of(lanes, kernels.lanes) * count_of(columns, kernels.columns / 2);
+  };
+  const Int of_a = blocks(m, n), of_b = blocks(n, m);
+  return by_rows ? 10 * of_b > 11 * of_a : 10 * of_a <= 11 * of_b;
 }
 
 void matmul(const Matmul& product, const void* a, const void* b, void* c, std::span<std::byte> workspace) {

@@ -33,8 +33,8 @@ struct Matmul {
     }
   };
   Chosen a_chosen = {}, b_chosen = {};
-  // What pack() made of an operand that is the same in many calls; where it is of the other kind of operand, or of no
-  // use, the operand is read where it lies.
+  // What pack() made of an operand that is the same in many calls; where it is of no use, the operand is read where it
+  // lies. Of which kind of operand it is says which way the tiles lie.
   struct Packed {
     const std::byte* panels = nullptr;  // null: nothing
     bool is_left = false;
@@ -56,11 +56,15 @@ void matmul(const Matmul& product, const void* a, const void* b, void* c);
 // panels are those of this process's ISA. A product of it has the bits that it has without.
 struct MatmulPacking {
   DType dtype = DType::f32;
-  bool is_left = true;                         // of a result that lies by rows, b is the left one
+  bool is_left = true;                         // of tiles; a_is_left says what a product wants
   std::int64_t size = 0, depth = 0;            // rows of a left operand, columns of a right one
   std::int64_t size_step = 0, depth_step = 0;  // strides in elements, of which one is 1
 };
 std::size_t packed_bytes(const MatmulPacking& packing);
+// Whether a is the left operand of tiles, else b is, where the result lies by rows or by columns. Usually vectors are
+// of what lies side by side in the result; of the other axis where they would be emptier by more than it costs to turn
+// the sums: of 49 positions 4 vectors of 16 are empty by a quarter. Results have the same bits either way.
+bool a_is_left(DType dtype, std::int64_t m, std::int64_t n, bool by_rows);
 // `to` is 64-byte aligned.
 void pack(const MatmulPacking& packing, const void* from, std::byte* to);
 
@@ -81,7 +85,8 @@ struct MatmulRows {
   constexpr std::int64_t size(std::int64_t panel) const { return vectors_of(panel) * lanes; }
 };
 
-// A tile: c (rows x columns, unit stride down its columns) = left (rows x depth) right (depth x columns).
+// A tile: c (rows x columns, unit stride down its columns, unless it is turned) = left (rows x depth) right (depth x
+// columns).
 struct MatmulTile {
   std::int64_t rows, columns, depth;
   const void* left;
@@ -98,6 +103,7 @@ struct MatmulTile {
   };
   Whole left_whole = {}, right_whole = {};
   bool left_is_read = false;  // where it lies, by rows: its panel is not used; the same for all tiles of a product
+  bool turned = false;        // the result has unit stride along its rows, and the step is from row to row
 };
 // Elements of a tile's panels. Operands are packed for the whole depth, so that what two neighbouring tiles share is
 // packed once; deeper products than `kept_depth` are packed slice by slice, each where the one before was.

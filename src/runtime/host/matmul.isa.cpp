@@ -3,6 +3,7 @@
 #include "runtime/host/matmul.hpp"
 
 #include <type_traits>
+#include <utility>
 
 #include "weft/detail/lanes.hpp"
 
@@ -29,66 +30,6 @@ using Vector = typename native_vector<T, count>::type;
 template <class T, int count>
 using Unaligned = typename native_vector<T, count>::unaligned;
 
-// result (vectors * width<T> rows, `columns` columns) = or += left panel * right panel. Fewer rows or columns are
-// written where the result ends.
-template <class T, int vectors, int columns>
-void block(Int depth, const T* left, const T* right, T* result, Int step, Int rows_left, Int columns_left, bool add) {
-  constexpr int w = width<T>;
-  using V = Vector<T, w>;
-  V sum[columns][vectors] = {};
-#pragma GCC unroll 4
-  for (Int k = 0; k < depth; ++k) {
-    V a[vectors];
-#pragma GCC unroll 8
-    for (int i = 0; i < vectors; ++i) a[i] = *reinterpret_cast<const Unaligned<T, w>*>(left + i * w);
-#pragma GCC unroll 8
-    for (int j = 0; j < columns; ++j) {
-      const V b = right[j] - V{};
-#pragma GCC unroll 8
-      for (int i = 0; i < vectors; ++i) sum[j][i] = native_fma(a[i], b, sum[j][i]);
-    }
-    left += vectors * w;
-    right += columns;
-  }
-  if (rows_left >= vectors * w && columns_left >= columns) {
-#pragma GCC unroll 8
-    for (int j = 0; j < columns; ++j)
-#pragma GCC unroll 8
-      for (int i = 0; i < vectors; ++i) {
-        auto* to = reinterpret_cast<Unaligned<T, w>*>(result + j * step + i * w);
-        *to = add ? *to + sum[j][i] : sum[j][i];
-      }
-    return;
-  }
-  T whole[columns][vectors * w];
-  __builtin_memcpy(whole, sum, sizeof(whole));
-  for (int j = 0; j < columns && j < columns_left; ++j)
-    for (Int i = 0; i < vectors * w && i < rows_left; ++i) {
-      T& to = result[j * step + i];
-      to = add ? to + whole[j][i] : whole[j][i];
-    }
-}
-
-template <class T>
-using Block = void (*)(Int, const T*, const T*, T*, Int, Int, Int, bool);
-template <class T>
-constexpr Block<T> blocks[2][block_vectors] = {
-    {block<T, 1, block_columns / 2>, block<T, 2, block_columns / 2>, block<T, 3, block_columns / 2>},
-    {block<T, 1, block_columns>, block<T, 2, block_columns>, block<T, 3, block_columns>}};
-
-// How an operand is cut into panels: of the right one whole blocks, the last one half where that is enough.
-template <class T>
-MatmulRows left_panels_of(Int rows) {
-  return {rows, width<T>};
-}
-struct RightPanels {
-  Int columns, panels;
-  explicit RightPanels(Int columns) : columns(columns), panels((columns + block_columns - 1) / block_columns) {}
-  bool is_half(Int panel) const { return columns - begin(panel) <= block_columns / 2; }
-  Int begin(Int panel) const { return panel * block_columns; }
-  Int size(Int panel) const { return is_half(panel) ? block_columns / 2 : block_columns; }
-};
-
 // `count` x `count` elements, transposed: to[j * to_step + i] = from[i * from_step + j].
 template <class T, int count = 16 / sizeof(T)>
 inline void transpose_square(T* to, Int to_step, const T* from, Int from_step) {
@@ -109,6 +50,129 @@ inline void transpose_square(T* to, Int to_step, const T* from, Int from_step) {
     store(3, __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7));
   }
 }
+
+// Of `a` and `b` elements first, first + 1 ... of each 16 bytes, one of each in turn, or two.
+template <class T, int first, int run, int... i>
+inline auto interleaved(Vector<T, width<T>> a, Vector<T, width<T>> b, std::integer_sequence<int, i...>) {
+  constexpr int square = 16 / static_cast<int>(sizeof(T));
+  return __builtin_shufflevector(
+      a, b, (i / square * square + first + i % square / (2 * run) * run + i % run + i / run % 2 * width<T>)...);
+}
+
+// Of a block of sums each column, sums[i * columns + j], is a run of the result, result[j * step + i], or is added to
+// it. Of the rows there is memory up to a multiple of a square's.
+template <class T>
+__attribute__((noinline)) void write_turned(const T* sums, Int rows, Int columns, T* result, Int step, Int rows_left,
+                                            Int columns_left, bool add) {
+  constexpr int square = 16 / static_cast<int>(sizeof(T)), w = width<T>;
+  using V = Vector<T, square>;
+  for (Int i = 0; i < rows && i < rows_left; i += square) {
+    Int j = 0;
+    if (i + square <= rows_left)  // squares side by side, as many as a register holds
+      for (; j + w <= columns && j + w <= columns_left; j += w) {
+        using W = Vector<T, w>;
+        const auto row = [&](int r) {
+          return W(*reinterpret_cast<const Unaligned<T, w>*>(sums + (i + r) * columns + j));
+        };
+        constexpr std::make_integer_sequence<int, w> all;
+        W turned[square];
+        if constexpr (square == 2) {
+          const W a = row(0), b = row(1);
+          turned[0] = interleaved<T, 0, 1>(a, b, all), turned[1] = interleaved<T, 1, 1>(a, b, all);
+        } else {
+          const W a = row(0), b = row(1), c = row(2), d = row(3);
+          const W ab_low = interleaved<T, 0, 1>(a, b, all), ab_high = interleaved<T, 2, 1>(a, b, all),
+                  cd_low = interleaved<T, 0, 1>(c, d, all), cd_high = interleaved<T, 2, 1>(c, d, all);
+          turned[0] = interleaved<T, 0, 2>(ab_low, cd_low, all), turned[1] = interleaved<T, 2, 2>(ab_low, cd_low, all);
+          turned[2] = interleaved<T, 0, 2>(ab_high, cd_high, all);
+          turned[3] = interleaved<T, 2, 2>(ab_high, cd_high, all);
+        }
+#pragma GCC unroll 16
+        for (int c = 0; c < w; ++c) {
+          auto* const to = reinterpret_cast<Unaligned<T, square>*>(result + (j + c) * step + i);
+          V sum;
+          __builtin_memcpy(&sum, reinterpret_cast<const T*>(turned + c % square) + c / square * square, sizeof sum);
+          *to = add ? *to + sum : sum;
+        }
+      }
+    for (; j < columns && j < columns_left; j += square) {
+      V turned[square], before = {};
+      transpose_square(reinterpret_cast<T*>(turned), square, sums + i * columns + j, columns);
+      const auto bytes = static_cast<std::size_t>(rows_left - i < square ? rows_left - i : square) * sizeof(T);
+      for (Int column = 0; column < square && j + column < columns_left; ++column) {
+        T* const to = result + (j + column) * step + i;
+        const bool whole = bytes == sizeof(V);
+        if (add) whole ? __builtin_memcpy(&before, to, sizeof(V)) : __builtin_memcpy(&before, to, bytes);
+        const V sum = add ? before + turned[column] : turned[column];
+        whole ? __builtin_memcpy(to, &sum, sizeof(V)) : __builtin_memcpy(to, &sum, bytes);
+      }
+    }
+  }
+}
+
+// result (vectors * width<T> rows, `columns` columns) = or += left panel * right panel. Fewer rows or columns are
+// written where the result ends. Of a result that lies by rows, `turned`, the step is from row to row.
+template <class T, int vectors, int columns>
+void block(Int depth, const T* left, const T* right, T* result, Int step, Int rows_left, Int columns_left, bool add,
+           bool turned) {
+  constexpr int w = width<T>;
+  using V = Vector<T, w>;
+  V sum[columns][vectors] = {};
+#pragma GCC unroll 4
+  for (Int k = 0; k < depth; ++k) {
+    V a[vectors];
+#pragma GCC unroll 8
+    for (int i = 0; i < vectors; ++i) a[i] = *reinterpret_cast<const Unaligned<T, w>*>(left + i * w);
+#pragma GCC unroll 8
+    for (int j = 0; j < columns; ++j) {
+      const V b = right[j] - V{};
+#pragma GCC unroll 8
+      for (int i = 0; i < vectors; ++i) sum[j][i] = native_fma(a[i], b, sum[j][i]);
+    }
+    left += vectors * w;
+    right += columns;
+  }
+  if (!turned && rows_left >= vectors * w && columns_left >= columns) {
+#pragma GCC unroll 8
+    for (int j = 0; j < columns; ++j)
+#pragma GCC unroll 8
+      for (int i = 0; i < vectors; ++i) {
+        auto* to = reinterpret_cast<Unaligned<T, w>*>(result + j * step + i * w);
+        *to = add ? *to + sum[j][i] : sum[j][i];
+      }
+    return;
+  }
+  constexpr int square = 16 / static_cast<int>(sizeof(T));
+  T whole[columns < square ? square : columns][vectors * w];
+  if constexpr (columns < square) __builtin_memset(whole, 0, sizeof(whole));
+  __builtin_memcpy(whole, sum, sizeof(sum));
+  if (turned) return write_turned(whole[0], columns, vectors * w, result, step, columns_left, rows_left, add);
+  for (int j = 0; j < columns && j < columns_left; ++j)
+    for (Int i = 0; i < vectors * w && i < rows_left; ++i) {
+      T& to = result[j * step + i];
+      to = add ? to + whole[j][i] : whole[j][i];
+    }
+}
+
+template <class T>
+using Block = void (*)(Int, const T*, const T*, T*, Int, Int, Int, bool, bool);
+template <class T>
+constexpr Block<T> blocks[2][block_vectors] = {
+    {block<T, 1, block_columns / 2>, block<T, 2, block_columns / 2>, block<T, 3, block_columns / 2>},
+    {block<T, 1, block_columns>, block<T, 2, block_columns>, block<T, 3, block_columns>}};
+
+// How an operand is cut into panels: of the right one whole blocks, the last one half where that is enough.
+template <class T>
+MatmulRows left_panels_of(Int rows) {
+  return {rows, width<T>};
+}
+struct RightPanels {
+  Int columns, panels;
+  explicit RightPanels(Int columns) : columns(columns), panels((columns + block_columns - 1) / block_columns) {}
+  bool is_half(Int panel) const { return columns - begin(panel) <= block_columns / 2; }
+  Int begin(Int panel) const { return panel * block_columns; }
+  Int size(Int panel) const { return is_half(panel) ? block_columns / 2 : block_columns; }
+};
 
 // One panel: to[k * size + i] = element (i, k), which is at i + k * step, or, `along_depth`, at i * step + k; zeros
 // from `present` on.
@@ -187,28 +251,6 @@ void pack_whole(const MatmulPacking& packing, const void* from, std::byte* memor
     else
       all(RightPanels(packing.size));
   });
-}
-
-// Of a block of sums each column, sums[i * columns + j], is a run of the result, result[j * step + i], or is added to
-// it.
-template <class T>
-void write_turned(const T* sums, Int rows, Int columns, T* result, Int step, Int rows_left, Int columns_left,
-                  bool add) {
-  constexpr int square = 16 / static_cast<int>(sizeof(T));
-  using V = Vector<T, square>;
-  for (Int i = 0; i < rows && i < rows_left; i += square)
-    for (Int j = 0; j < columns && j < columns_left; j += square) {
-      V turned[square], before = {};
-      transpose_square(reinterpret_cast<T*>(turned), square, sums + i * columns + j, columns);
-      const auto bytes = static_cast<std::size_t>(rows_left - i < square ? rows_left - i : square) * sizeof(T);
-      for (Int column = 0; column < square && j + column < columns_left; ++column) {
-        T* const to = result + (j + column) * step + i;
-        const bool whole = bytes == sizeof(V);
-        if (add) whole ? __builtin_memcpy(&before, to, sizeof(V)) : __builtin_memcpy(&before, to, bytes);
-        const V sum = add ? before + turned[column] : turned[column];
-        whole ? __builtin_memcpy(to, &sum, sizeof(V)) : __builtin_memcpy(to, &sum, bytes);
-      }
-    }
 }
 
 // The sums of block(), to the same bits, where rows of the left operand are read where they lie, an element at a time,
@@ -313,6 +355,7 @@ void multiply(const MatmulTile& tile) {
             first_j = whole_right.first, end_j = whole_right.panels ? first_j + whole_right.count : right_panels.panels;
   const Int first_row = left_panels.begin(first_i), first_column = right_panels.begin(first_j);
   const bool kept = tile.depth <= MatmulPanels::kept_depth;
+  const Int row_step = tile.turned ? tile.result_step : 1, column_step = tile.turned ? 1 : tile.result_step;
   const Int left_width = MatmulPanels::width(left_size), right_width = MatmulPanels::width(right_size);
   for_each_slice(
       tile.depth, [&](Slice slice) __attribute__((always_inline)) {
@@ -346,8 +389,9 @@ void multiply(const MatmulTile& tile) {
           const Int row = left_panels.begin(i), column = right_panels.begin(j);
           blocks<T>[!right_panels.is_half(j)][left_panels.vectors_of(i) - 1](
               depth, left + row * depth, right + column * depth,
-              static_cast<T*>(tile.result) + (column - first_column) * tile.result_step + row - first_row,
-              tile.result_step, tile.rows - (row - first_row), tile.columns - (column - first_column), !slice.is_first);
+              static_cast<T*>(tile.result) + (column - first_column) * column_step + (row - first_row) * row_step,
+              tile.result_step, tile.rows - (row - first_row), tile.columns - (column - first_column), !slice.is_first,
+              tile.turned);
         };
         for (Int j = first_j; j < end_j; ++j)
           for (Int i = first_i; i < end_i; ++i) one(i, j);
@@ -421,7 +465,8 @@ template <class T>
 void run_tile(const MatmulTile& tile) {
   if (tile.depth == 0) {
     for (Int j = 0; j < tile.columns; ++j)
-      for (Int i = 0; i < tile.rows; ++i) static_cast<T*>(tile.result)[j * tile.result_step + i] = T(0);
+      for (Int i = 0; i < tile.rows; ++i)
+        static_cast<T*>(tile.result)[tile.turned ? i * tile.result_step + j : j * tile.result_step + i] = T(0);
   } else if (tile.columns == 1) {
     multiply_vector<T>(tile);
   } else {

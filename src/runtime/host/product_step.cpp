@@ -32,7 +32,10 @@ HostProduct::Operand HostProduct::operand_of(const Contraction& c, bool is_b) {
     if (!stride.same(Dim(0))) return {};
   for (const Dim dim : {size, c.k, size_step, depth_step, offset})
     if (!dim.is_constant() || dim.constant() < 0 || dim.constant() >= most) return {};
-  const MatmulPacking packing{c.dtype,        by_rows == is_b,      size.constant(),
+  // Which way tiles lie is known where both sizes are.
+  const bool known = c.m.is_constant() && c.n.is_constant();
+  const bool a_left = known ? a_is_left(c.dtype, c.m.constant(), c.n.constant(), by_rows) : !by_rows;
+  const MatmulPacking packing{c.dtype,        a_left != is_b,       size.constant(),
                               c.k.constant(), size_step.constant(), depth_step.constant()};
   const bool is_matrix = (packing.size_step == 1 && packing.depth_step >= packing.size) ||
                          (packing.depth_step == 1 && packing.size_step >= packing.depth);

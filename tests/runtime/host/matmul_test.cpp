@@ -12,6 +12,7 @@
 #include <random>
 #include <vector>
 
+#include "runtime/host/isa.hpp"
 #include "tests/runtime/support.hpp"
 
 using namespace weft;
@@ -230,32 +231,34 @@ void check_packed(Int m, Int n, Int k, Lie lie_a, Lie lie_b, Lie lie_c, Int gap 
     std::byte* data = static_cast<std::byte*>(std::aligned_alloc(64, (size + 127) / 64 * 64));
     ~Aligned() { std::free(data); }
   };
-  const bool swapped = lie_c == Lie::rows;
-  const runtime::MatmulPacking of_a{dtype_of<T>, !swapped, m, k, a.row, a.column},
-      of_b{dtype_of<T>, swapped, n, k, b.column, b.row};
-  const Aligned panels_a{packed_bytes(of_a)}, panels_b{packed_bytes(of_b)};
-  for (const Aligned* each : {&panels_a, &panels_b}) std::memset(each->data, 0xff, each->size + 1);
-  pack(of_a, left.data(), panels_a.data);
-  pack(of_b, right.data(), panels_b.data);
-  for (const Aligned* each : {&panels_a, &panels_b}) CHECK(each->data[each->size] == std::byte{0xff});
-  product.b_packed = {panels_b.data, of_b.is_left};
-  CHECK(is_same());
-  product.a_packed = {panels_a.data, of_a.is_left};
-  CHECK(is_same());
-  product.b_packed = {};
-  CHECK(is_same());
-  // Panels of the other kind of operand are not read.
-  product.a_packed = {nullptr, false};
-  product.b_packed = {reinterpret_cast<const std::byte*>(left.data()), !of_b.is_left};
-  CHECK(is_same());
+  // As the left operand and as the right one, so that tiles lie both ways.
+  for (const bool a_left : {true, false}) {
+    const runtime::MatmulPacking of_a{dtype_of<T>, a_left, m, k, a.row, a.column},
+        of_b{dtype_of<T>, !a_left, n, k, b.column, b.row};
+    const Aligned panels_a{packed_bytes(of_a)}, panels_b{packed_bytes(of_b)};
+    for (const Aligned* each : {&panels_a, &panels_b}) std::memset(each->data, 0xff, each->size + 1);
+    pack(of_a, left.data(), panels_a.data);
+    pack(of_b, right.data(), panels_b.data);
+    for (const Aligned* each : {&panels_a, &panels_b}) CHECK(each->data[each->size] == std::byte{0xff});
+    product.b_packed = {panels_b.data, of_b.is_left};
+    CHECK(is_same());
+    product.a_packed = {panels_a.data, of_a.is_left};
+    CHECK(is_same());
+    product.b_packed = {};
+    CHECK(is_same());
+    // Panels of the other kind of operand are not read.
+    if (m > 1 && n > 1) product.b_packed = {reinterpret_cast<const std::byte*>(left.data()), of_a.is_left};
+    CHECK(is_same());
+    product.a_packed = product.b_packed = {};
+  }
 }
 
 }  // namespace
 
 TEST_CASE("operands that were packed before do not change a bit of a product") {
-  const Int sizes[][3] = {{2, 3, 2},       {17, 33, 15},   {64, 384, 384}, {5, 1000, 70},
-                          {16, 1536, 384}, {700, 40, 300}, {33, 17, 600},  {3, 130, 4100},
-                          {257, 513, 129}, {1, 200, 90},   {200, 1, 90},   {600, 600, 64}};
+  const Int sizes[][3] = {{2, 3, 2},      {17, 33, 15},   {64, 384, 384}, {5, 1000, 70},   {16, 1536, 384},
+                          {700, 40, 300}, {33, 17, 600},  {3, 130, 4100}, {257, 513, 129}, {1, 200, 90},
+                          {200, 1, 90},   {600, 600, 64}, {192, 49, 600}, {50, 112, 130},  {49, 2, 20}};
   for (const auto& [m, n, k] : sizes)
     for (const Lie a : {Lie::rows, Lie::columns})
       for (const Lie b : {Lie::rows, Lie::columns})
@@ -263,6 +266,18 @@ TEST_CASE("operands that were packed before do not change a bit of a product") {
           check_packed<float>(m, n, k, a, b, c);
           check_packed<double>(m, n, k, a, b, c, 3);
         }
+}
+
+TEST_CASE("vectors of a product are of the axis that fills them") {
+  using runtime::a_is_left;
+  for (const auto& [m, n] : {std::pair<Int, Int>{1152, 49}, {320, 33}}) {
+    CHECK(a_is_left(DType::f32, m, n, true) == (host_isa() != Isa::baseline));
+    CHECK(a_is_left(DType::f32, m, n, true) == !a_is_left(DType::f32, n, m, false));
+  }
+  CHECK_FALSE(a_is_left(DType::f32, 64, 384, true));
+  CHECK_FALSE(a_is_left(DType::f32, 5, 384, true));
+  CHECK(a_is_left(DType::f32, 384, 5, false));
+  CHECK_FALSE(a_is_left(DType::f32, 64, 3136, true));
 }
 
 TEST_CASE(
