@@ -51,6 +51,13 @@ inline void transpose_square(T* to, Int to_step, const T* from, Int from_step) {
   }
 }
 
+// Code that is not worth a copy for each caller.
+#if defined(__clang__)
+#define WEFT_ONE_COPY __attribute__((noinline))
+#else
+#define WEFT_ONE_COPY __attribute__((noinline, noclone))
+#endif
+
 // Of `a` and `b` elements first, first + 1 ... of each 16 bytes, one of each in turn, or two.
 template <class T, int first, int run, int... i>
 inline auto interleaved(Vector<T, width<T>> a, Vector<T, width<T>> b, std::integer_sequence<int, i...>) {
@@ -62,8 +69,8 @@ inline auto interleaved(Vector<T, width<T>> a, Vector<T, width<T>> b, std::integ
 // Of a block of sums each column, sums[i * columns + j], is a run of the result, result[j * step + i], or is added to
 // it. Of the rows there is memory up to a multiple of a square's.
 template <class T>
-__attribute__((noinline)) void write_turned(const T* sums, Int rows, Int columns, T* result, Int step, Int rows_left,
-                                            Int columns_left, bool add) {
+WEFT_ONE_COPY void write_turned(const T* sums, Int rows, Int columns, T* result, Int step, Int rows_left,
+                                Int columns_left, bool add) {
   constexpr int square = 16 / static_cast<int>(sizeof(T)), w = width<T>;
   using V = Vector<T, square>;
   for (Int i = 0; i < rows && i < rows_left; i += square) {
@@ -87,7 +94,7 @@ __attribute__((noinline)) void write_turned(const T* sums, Int rows, Int columns
           turned[2] = interleaved<T, 0, 2>(ab_high, cd_high, all);
           turned[3] = interleaved<T, 2, 2>(ab_high, cd_high, all);
         }
-#pragma GCC unroll 16
+#pragma GCC unroll 1
         for (int c = 0; c < w; ++c) {
           auto* const to = reinterpret_cast<Unaligned<T, square>*>(result + (j + c) * step + i);
           V sum;
