@@ -48,6 +48,9 @@ Tensor transformed(const Tensor& x) {
   return square(real) + square(imaginary);
 }
 Tensor convolved(const Tensor& image, const Tensor& kernels) { return nn::conv2d(image, kernels); }
+Tensor convolved_by_channel(const Tensor& image, const Tensor& kernels) {
+  return nn::conv2d(image, kernels, {.groups = 3});
+}
 Tensor drawn(const Tensor& x) { return x + uniform({3}); }
 
 }  // namespace
@@ -75,6 +78,8 @@ std::vector<Forgeable> forgeables(const Folder& folder) {
   all.push_back(forgeable(folder, "convolution", convolved, {}, normal({2, 3, 9, 9}), normal({8, 3, 3, 3})));
   all.push_back(
       forgeable(folder, "convolution of one image", convolved, {}, normal({1, 3, 9, 9}), normal({8, 3, 3, 3})));
+  all.push_back(
+      forgeable(folder, "depthwise convolution", convolved_by_channel, {}, normal({2, 3, 9, 9}), normal({3, 1, 3, 3})));
   all.push_back(forgeable(folder, "draws", drawn, {}, rows));
   return all;
 }

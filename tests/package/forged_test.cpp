@@ -1,6 +1,7 @@
 // Forged packages: fields of every kind that nobody wrote, each under a right digest, and bytes at random.
 #include "package/forged.hpp"
 #include "runtime/factorization.hpp"
+#include "runtime/host/depthwise.hpp"
 #include "runtime/host/direct_convolution.hpp"
 #include "runtime/host/isa.hpp"
 #include "runtime/host/onednn_convolution.hpp"
@@ -224,6 +225,28 @@ TEST_CASE("forged steps and kernels are refused" * needs(a_compiler)) {
     refused_convolution(other(Shape::of(9, 3, 3, 3), Shape::of(1, 9, 7, 7), 1));
     refused_convolution(other(Shape::of(8, 3, 3, 3), Shape::of(1, 8, 8, 7), 1));
     refused_convolution(other(Shape::of(3, 1, 3, 3), Shape::of(1, 3, 7, 7), 3));
+    using Sizes = runtime::DepthwiseSizes;
+    const auto refused_depthwise = [](const std::function<void(Sizes&)>& change) {
+      refused_step<runtime::StoredDepthwise>("depthwise convolution", [&](auto& what) { change(what.sizes); });
+    };
+    for (std::int64_t Sizes::*const number : {&Sizes::batch, &Sizes::channels, &Sizes::input_item, &Sizes::output_item,
+                                              &Sizes::input_offset, &Sizes::weight_offset, &Sizes::output_offset}) {
+      refused_depthwise([=](Sizes& sizes) { sizes.*number += 1; });
+      refused_depthwise([=](Sizes& sizes) { sizes.*number = -1; });
+      refused_depthwise([=](Sizes& sizes) { sizes.*number = huge; });
+    }
+    for (auto Sizes::*const numbers : {&Sizes::size, &Sizes::kernel, &Sizes::positions})
+      for (const std::size_t axis : {0, 1}) {
+        refused_depthwise([=](Sizes& sizes) { (sizes.*numbers)[axis] += 1; });
+        refused_depthwise([=](Sizes& sizes) { (sizes.*numbers)[axis] = 0; });
+        refused_depthwise([=](Sizes& sizes) { (sizes.*numbers)[axis] = huge; });
+      }
+    for (const std::size_t axis : {0, 1}) {
+      refused_depthwise([=](Sizes& sizes) { sizes.step[axis] = axis == 0 ? 64 : 3; });
+      refused_depthwise([=](Sizes& sizes) { sizes.step[axis] = 0; });
+      refused_depthwise([=](Sizes& sizes) { sizes.low[axis] = sizes.kernel[axis]; });
+      refused_depthwise([=](Sizes& sizes) { sizes.low[axis] = -1; });
+    }
   }
   using Fields = runtime::FactorizationFields;
   refused_step<runtime::StoredFactorization>("factorizations", [](Fields& what) { what.sizes.rows = 5; });

@@ -68,8 +68,7 @@ class StoredDepthwise final : public StepOf<StoredDepthwise, DepthwiseFields> {
   void check() const;
 };
 
-// ---- what depthwise.isa.cpp supplies, once an ISA
-// --------------------------------------------------------------------
+// ---- what depthwise.isa.cpp supplies, once an ISA ----------------------------------------------------------------
 
 // So many channels, one after the other. The frame's memory may hold anything.
 struct DepthwiseKernels {
