@@ -36,7 +36,7 @@ struct DepthwiseSizes {
   Int framed(std::size_t axis) const { return (positions[axis] - 1) * step[axis] + kernel[axis]; }
   Int half() const { return step[1] == 2 ? (framed(1) + 1) / 2 : framed(1); }
   Int pitch() const { return half() * step[1]; }
-  static constexpr Int spare = 128, most_frame = 1 << 16;  // elements; `spare` are read behind it
+  static constexpr Int spare = 128, most_frame = 1 << 16;  // elements; so many after its end may be read
   Int frame() const { return (framed(0) * pitch() + spare + 15) / 16 * 16; }
 };
 

@@ -128,8 +128,8 @@ struct DirectConvolution::Run {
   Int image_bytes() const { return floats(it.slice_inputs * plane()); }  // inputs of a slice with their borders
   Int thread_bytes() const { return taps_bytes() + sums_bytes() + places_bytes() + image_bytes(); }
 
-  // Of every element of the sum, how far it is behind that of the first one: of a slice's inputs that are copied,
-  // from the first input of all.
+  // The offset of each element of the sum from the first, in elements of the image: of all inputs, also where those of
+  // one slice at a time are copied.
   void set_taps(std::int32_t* to) const {
     for (Int c = 0; c < it.inputs; ++c)
       for (Int i = 0; i < it.y.kernel; ++i)

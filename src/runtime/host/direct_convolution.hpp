@@ -106,15 +106,14 @@ class StoredDirectConvolution final : public StepOf<StoredDirectConvolution, Dir
 
 // ---- what direct_convolution.isa.cpp supplies, once an ISA ----------------------------------------------------------
 
-// sums[position, output] = or += the products of a slice.
+// sums[j, output] = or += the sum over k of weights[k, output] * image[taps[k] - before + positions[j]].
 struct ConvolutionSlice {
-  std::int64_t depth, vectors;  // of outputs
+  std::int64_t depth, vectors;  // how many k there are, and vectors of outputs
   const float* weights;         // [depth, vectors]
   const float* image;
-  std::int64_t before;       // so much less than its tap says an element is behind `image`
-  const std::int32_t* taps;  // [depth]: of an element of the sum, and
-  const std::int32_t*
-      positions;  // of a position, how far behind `image` it is, in elements: as many as `count`, and some after them
+  std::int64_t before;
+  const std::int32_t* taps;       // [depth]
+  const std::int32_t* positions;  // [count], and some more that can be read
   std::int64_t count;
   float* sums;
   bool add;
