@@ -260,10 +260,7 @@ TEST_CASE(
   CHECK(forward(2, 32, 64, 3, 12) == (library_is_there() ? 0 : ours));
 }
 
-TEST_CASE("random convolutions of outputs that fill vectors, by no library: compiled = reference") {
-  const KeepOptions keep;
-  options().onednn = false;
-  options().kernel_optimization = 1;
+TEST_CASE("random convolutions of outputs that fill vectors: compiled = eager = reference") {
   std::vector<RandomConvolution> all;
   for (std::uint64_t seed = 400; all.size() < 40; ++seed) {
     RandomConvolution it(seed);
@@ -273,19 +270,7 @@ TEST_CASE("random convolutions of outputs that fill vectors, by no library: comp
     it.lies[0] = it.lies[1] = RandomConvolution::Lies::plain;
     all.push_back(it);
   }
-  std::vector<Graph> graphs;
-  for (const RandomConvolution& it : all) graphs.push_back(it.graph());
-  PipelineOptions pipeline;
-  pipeline.verify = true;
-  const auto executables = compile_graphs(std::move(graphs), pipeline);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    CAPTURE(all[i].text());
-    const std::vector<Literal> operands = random_operands(all[i], i);
-    const Allowed allowed(all[i], operands);
-    std::vector<Numbers> given;
-    for (const Literal& operand : operands) given.push_back(numbers_of(operand));
-    CHECK(allowed.miss(run(*executables[i], given, allowed.values)) == "");
-  }
+  check_all(all);
 }
 
 TEST_CASE("a kernel for each channel: images, kernels, steps and zeros around of many sizes") {
