@@ -112,11 +112,9 @@ std::int64_t taken_bytes(Compilation&& compilation, Device device) {
 }
 
 std::size_t generate(Target& target) {
-  if (target.on_host()) {
-    std::vector<Schedule*> schedules;
-    for (Compilation& compilation : target.graphs) schedules.push_back(&compilation.schedule);
-    share_functions(schedules, providers::all());
-  }
+  std::vector<Schedule*> schedules;
+  for (Compilation& compilation : target.graphs) schedules.push_back(&compilation.schedule);
+  share_functions(schedules, target.device, providers::all());
   for (Compilation& compilation : target.graphs)
     for (const Step& step : compilation.schedule.steps)
       compilation.entries.push_back(step.payload->emit(target.sources));
