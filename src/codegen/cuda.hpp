@@ -64,8 +64,15 @@ std::int64_t few_rows_shared(std::int64_t depth, std::int64_t stages);
 inline constexpr const char* cuda_check_name = "weft_check";
 std::string cuda_check();
 
-// Functions as programs for parallel compilation, each with its prelude. Function i is in program i % their number.
-inline constexpr std::size_t functions_a_unit = 6;
-std::vector<std::string> cuda_units(std::span<const std::string> functions, std::size_t most_a_unit = functions_a_unit);
+// Functions as programs for parallel compilation, each with its prelude: function i is in program i % their number.
+// Their number is no matter of the machine, so that caches and packages have the same images everywhere: as many as a
+// machine with a GPU has processors, and no more than six functions in each.
+std::size_t cuda_unit_count(std::size_t functions);
+std::vector<std::string> cuda_units(std::span<const std::string> functions, std::size_t count);
+inline std::vector<std::string> cuda_units(std::span<const std::string> functions) {
+  return cuda_units(functions, cuda_unit_count(functions.size()));
+}
+// The order of functions in which `count` programs take about the same time each.
+std::vector<std::size_t> order_for_units(std::span<const std::string> functions, std::size_t count);
 
 }  // namespace weft::codegen

@@ -1,4 +1,8 @@
 // Steps that are no generated kernels, and functions put together as programs.
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
 #include "codegen/cpp_expression.hpp"
 #include "codegen/cuda.hpp"
 
@@ -133,9 +137,40 @@ std::string cuda_check() {
          "              int(arguments.sizes[0]), reinterpret_cast<volatile int*>(arguments.sizes[1]));\n}\n";
 }
 
-std::vector<std::string> cuda_units(std::span<const std::string> functions, std::size_t most_a_unit) {
+namespace {
+// About how long a function takes to compile, in letters of a kernel's text; what it calls of the prelude's counts.
+std::size_t work_of(const std::string& function) {
+  constexpr struct {
+    const char* word;
+    std::size_t letters;
+  } called[] = {{"AttentionArguments", 50'000}, {"tensor_core_product<", 20'000}, {"FewRowsArguments", 20'000},
+                {"work_on_matrices<", 10'000},  {"scatter_add(", 9'000},          {"argsort(", 9'000},
+                {"update_rows<", 3'000}};
+  std::size_t work = function.size();
+  for (const auto& [word, letters] : called)
+    if (function.find(word) != std::string::npos) work += letters;
+  return work;
+}
+}  // namespace
+
+std::size_t cuda_unit_count(std::size_t functions) {
+  constexpr std::size_t processors = 16, most_a_unit = 6, most = processors * most_a_unit;
+  return std::min(functions, processors * ((functions + most - 1) / most));
+}
+
+// The longest first, to and fro over the programs.
+std::vector<std::size_t> order_for_units(std::span<const std::string> functions, std::size_t count) {
+  std::vector<std::size_t> order(functions.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::ranges::greater(), [&](std::size_t i) { return work_of(functions[i]); });
+  for (std::size_t begin = count; begin < order.size(); begin += 2 * count)
+    std::reverse(order.begin() + static_cast<std::ptrdiff_t>(begin),
+                 order.begin() + static_cast<std::ptrdiff_t>(std::min(begin + count, order.size())));
+  return order;
+}
+
+std::vector<std::string> cuda_units(std::span<const std::string> functions, std::size_t count) {
   std::vector<std::string> units;
-  const std::size_t count = (functions.size() + most_a_unit - 1) / most_a_unit;
   for (std::size_t unit = 0; unit < count; ++unit) {
     std::string text;
     for (const char* part : {embedded_cuda, embedded_cuda_pack, embedded_cuda_reduce, embedded_cuda_steps})

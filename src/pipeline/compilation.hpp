@@ -40,7 +40,8 @@ struct Target {
   std::vector<Compilation> graphs;
   providers::Sources sources;
   std::vector<std::string> units;
-  Digest code;  // of the kernels, however they are divided into units
+  std::vector<std::string> functions;  // of a device: function i is in unit i % units.size()
+  Digest code;                         // of the kernels, however they are divided into units
   int optimization = -1;
   CompiledSource compiled;
 };

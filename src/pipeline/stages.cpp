@@ -20,10 +20,16 @@
 namespace weft {
 namespace {
 
-std::vector<std::string> device_units(const providers::Sources& sources, std::size_t most_a_unit) {
-  std::vector<std::string> texts;
-  for (const auto& [name, text] : sources.texts()) texts.push_back(text);
-  return codegen::cuda_units(texts, most_a_unit);
+// Of a device.
+void make_units(Target& target) {
+  std::vector<std::string> names, texts, dealt;
+  for (const auto& [name, text] : target.sources.texts()) names.push_back(name), texts.push_back(text);
+  const std::size_t count = codegen::cuda_unit_count(texts.size());
+  for (const std::size_t i : codegen::order_for_units(texts, count)) {
+    target.functions.push_back(std::move(names[i]));
+    dealt.push_back(std::move(texts[i]));
+  }
+  target.units = codegen::cuda_units(dealt, count);
 }
 
 // Every device must be able to launch a function and those of its inner steps.
@@ -46,10 +52,12 @@ void check_device_code(const std::vector<Compilation>& graphs) {
   std::vector<runtime::EntryPoint> entries;
   for (const Compilation& compilation : graphs)
     for (const Step& step : compilation.schedule.steps) entries.push_back(step.payload->emit(sources));
+  std::vector<std::string> texts;
+  for (const auto& [name, text] : sources.texts()) texts.push_back(text);
   try {
     constexpr std::size_t most_a_unit = 400;  // few programs take the least time in all; nobody waits for the first
-    const std::vector<std::string> cubins =
-        runtime::cuda::compile_units(device_units(sources, most_a_unit), "sm_90", runtime::cuda::Effort::check);
+    const std::vector<std::string> units = codegen::cuda_units(texts, (texts.size() + most_a_unit - 1) / most_a_unit);
+    const std::vector<std::string> cubins = runtime::cuda::compile_units(units, "sm_90", runtime::cuda::Effort::check);
     for (const runtime::EntryPoint& entry : entries) check_launches(entry, cubins);
   } catch (const CompileError& error) {  // which would be no more than a warning
     throw_internal(Loc::current(), error.what());
@@ -118,23 +126,23 @@ std::size_t generate(Target& target) {
   for (Compilation& compilation : target.graphs)
     for (const Step& step : compilation.schedule.steps)
       compilation.entries.push_back(step.payload->emit(target.sources));
-  target.units = target.on_host() ? codegen::cpp_units(target.sources.kernels(),
-                                                       unit_count(target.sources.kernels().size()), &target.code)
-                                  : device_units(target.sources, codegen::functions_a_unit);
+  if (target.on_host())
+    target.units =
+        codegen::cpp_units(target.sources.kernels(), unit_count(target.sources.kernels().size()), &target.code);
+  else
+    make_units(target);
   return target.units.size();
 }
 
 std::size_t compile(Target& target) {
   if (target.on_host() && options().nvrtc_check) check_device_code(target.graphs);
   if (!target.on_host()) {
-    std::vector<std::string> names;
-    for (const auto& [name, text] : target.sources.texts()) names.push_back(name);
     if (const runtime::DeviceTarget* const made_for = runtime::current_device_target()) {
       runtime::cuda::CodeImages code{runtime::cuda::compile_units(target.units, std::string(made_for->name)),
-                                     std::move(names)};
+                                     target.functions};
       target.compiled = {std::make_shared<runtime::cuda::KeptCode>(std::move(code)), {}, {}};
     } else {
-      auto code = std::make_shared<runtime::cuda::Code>(target.units, names, target.device);
+      auto code = std::make_shared<runtime::cuda::Code>(target.units, target.functions, target.device);
       target.compiled = {code, code->source_path(), code->origin()};
     }
   } else if (!target.units.empty()) {

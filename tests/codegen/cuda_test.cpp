@@ -80,7 +80,7 @@ TEST_CASE("CUDA: a kernel with a predicate stores nothing where its word is set,
   CHECK(contains(made.text, "const bool stores = *x2 == 0;"));
   CHECK(contains(made.text, "if (stores && member == 0) store(y1"));
   const std::string functions[] = {made.text, codegen::cuda_check()};
-  CHECK(runtime::cuda::compile_units(codegen::cuda_units(functions), "sm_90", runtime::cuda::Effort::check).size() ==
+  CHECK(runtime::cuda::compile_units(codegen::cuda_units(functions, 1), "sm_90", runtime::cuda::Effort::check).size() ==
         1);
   kernel.buffers.back().dtype = DType::f32;
   CHECK_THROWS_AS(loop::verify(kernel), InternalError);
@@ -381,6 +381,17 @@ TEST_CASE("our own product of any strides, floats and symbolic sizes compiles fo
   for (const DType dtype : {DType::f16, DType::bf16}) trials.emplace_back(strided_product(t, dtype, 70, 130, 20));
   check_cuda_compiles(trials);
   check_cuda_compiles(own_symbolic_products());
+}
+
+TEST_CASE("programs have about as much to compile each, and their number is no matter of the machine") {
+  CHECK(codegen::cuda_unit_count(0) == 0);
+  CHECK(codegen::cuda_unit_count(11) == 11);
+  CHECK(codegen::cuda_unit_count(96) == 16);
+  CHECK(codegen::cuda_unit_count(97) == 32);
+  const std::vector<std::string> functions = {std::string(10, 'a'), std::string(60, 'b'), std::string(40, 'c'),
+                                              std::string(50, 'd'), std::string(20, 'e'), "scatter_add("};
+  const std::vector<std::size_t> order = codegen::order_for_units(functions, 2);
+  CHECK(order == std::vector<std::size_t>{5, 1, 2, 3, 4, 0});  // 5, 2, 4 and 1, 3, 0
 }
 
 TEST_CASE("the product on tensor cores compiles for sm_90a, in shared memory that a launch gives it" * needs(nvrtc)) {

@@ -28,7 +28,10 @@ std::pair<int, int> nvrtc_version() {
 // Contraction as on the host: off. Everything else that would change results is off by default.
 std::vector<std::string> options_for(const std::string& architecture, Effort effort) {
   std::vector<std::string> flags = {"--gpu-architecture=" + architecture, "--fmad=false", "--std=c++17"};
-  if (effort == Effort::check && nvrtc_version() >= std::pair(12, 9)) flags.emplace_back("--Ofast-compile=max");
+  if (nvrtc_version() >= std::pair(12, 9)) {
+    flags.emplace_back("--minimal");  // without textures and the runtime's functions
+    if (effort == Effort::check) flags.emplace_back("--Ofast-compile=max");
+  }
   return flags;
 }
 
