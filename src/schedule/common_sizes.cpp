@@ -282,8 +282,12 @@ std::vector<std::optional<Kernel>> with_common_sizes(std::span<const Kernel* con
 std::vector<std::optional<Kernel>> with_common_elements(std::span<const Kernel* const> kernels) {
   std::vector<std::optional<Kernel>> all(kernels.size());
   Alike alike;
+  const auto reads_one = [](const Instruction& it) {
+    return it.kind == Kind::load && it.index.is_constant() && !it.index.same(Dim(0));
+  };
   for (std::size_t k = 0; k < kernels.size(); ++k)
-    alike.add(k, *kernels[k], loop::shared_text(*kernels[k]), General(*kernels[k]));
+    if (std::ranges::any_of(kernels[k]->body, reads_one))
+      alike.add(k, *kernels[k], loop::shared_text(*kernels[k]), General(*kernels[k]));
   alike.join(all);
   return all;
 }
