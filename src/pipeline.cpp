@@ -24,6 +24,7 @@
 #include "passes/orient.hpp"
 #include "passes/regions.hpp"
 #include "passes/rematerialize.hpp"
+#include "pipeline/ahead.hpp"
 #include "pipeline/node_times.hpp"
 #include "pipeline/stages.hpp"
 #include "pipeline/texts.hpp"
@@ -358,6 +359,7 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
       }
       return found;
     }
+  const std::jthread opening = open_libraries(graphs);
   std::vector<Target> targets;  // nearly always one
   std::vector<std::shared_ptr<const Executable>> all;
   for (Graph& graph : graphs) {

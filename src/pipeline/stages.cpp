@@ -6,6 +6,7 @@
 #include "codegen/cpp.hpp"
 #include "codegen/cuda.hpp"
 #include "loop/device_team.hpp"
+#include "pipeline/ahead.hpp"
 #include "providers/provider.hpp"
 #include "runtime/cuda/code.hpp"
 #include "runtime/cuda/launch_limits.hpp"
@@ -121,11 +122,9 @@ std::int64_t taken_bytes(Compilation&& compilation, Device device) {
 }
 
 std::size_t generate(Target& target) {
-  if (target.on_host()) {
-    std::vector<Schedule*> schedules;
-    for (Compilation& compilation : target.graphs) schedules.push_back(&compilation.schedule);
-    share_functions(schedules, providers::all());
-  }
+  std::vector<Schedule*> schedules;
+  for (Compilation& compilation : target.graphs) schedules.push_back(&compilation.schedule);
+  share_functions(schedules, target.device, providers::all());
   for (Compilation& compilation : target.graphs)
     for (const Step& step : compilation.schedule.steps)
       compilation.entries.push_back(step.payload->emit(target.sources));
@@ -145,6 +144,7 @@ std::size_t compile(Target& target) {
                                      target.functions};
       target.compiled = {std::make_shared<runtime::cuda::KeptCode>(std::move(code)), {}, {}};
     } else {
+      const std::jthread making = make_ahead(target.graphs);
       auto code = std::make_shared<runtime::cuda::Code>(target.units, target.functions, target.device);
       target.compiled = {code, code->source_path(), code->origin()};
     }

@@ -56,7 +56,7 @@ Texts TextSources::texts() {
   if (later_) later_(*this);
   later_ = nullptr;
   Schedule* const own = &schedule_;
-  if (device_.type == Device::Type::cpu) share_functions(std::span(&own, 1), providers::all());
+  share_functions(std::span(&own, 1), device_, providers::all());
   Texts texts{to_text(traced_),
               to_text(optimized_),
               recomputed_texts(optimized_),

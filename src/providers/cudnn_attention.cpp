@@ -56,6 +56,8 @@ class AttentionPayload final : public Payload {
     return !std::all_of(placed_.dims.begin(), placed_.dims.end(), [](const Dim dim) { return dim.is_constant(); });
   }
   std::vector<bool> writes(std::size_t buffers) const override { return placed_.writes(buffers); }
+  bool makes_ahead() const override { return true; }
+  void make_ahead() const override { runtime::cuda::DeviceAttention::make_ahead(device_, node_.fixed, placed_.dims); }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     return std::make_unique<runtime::cuda::DeviceAttention>(device_, node_.fixed, placed_.dims, placed_.offsets,
                                                             preparation.numbers);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "loop/analysis.hpp"
+#include "loop/device_team.hpp"
 
 namespace weft {
 
@@ -80,6 +81,13 @@ class General {
       else
         it.kind = Kind::index, it.bits = 0;
     }
+    kernel_.shared = {};
+  }
+  // Of a device: a slot for the element that a load reads for all points alike. Indices stay as wide as they were.
+  explicit General(const Kernel& kernel) : kernel_(kernel), keeps_rows_(false) {
+    kernel_.small = loop::fits_32_bits(kernel);
+    for (Instruction& it : kernel_.body)
+      if (it.kind == Kind::load && it.index.is_constant()) it.index = with_slots(it.index);
     kernel_.shared = {};
   }
   const Kernel& kernel() const { return kernel_; }
@@ -216,34 +224,45 @@ std::vector<std::optional<Kernel>> joined(std::span<const Kernel* const> kernels
   return all;
 }
 
-}  // namespace
+// Puts into `all` the kernels that are alike, in their general forms, and that are several texts.
+class Alike {
+ public:
+  void add(std::size_t number, const Kernel& kernel, const std::string& text, General general) {
+    Class& its = classes_[loop::shared_text(general.kernel())];
+    its.numbers.push_back(number);
+    its.kernels.push_back(&kernel);
+    its.texts.insert(text);
+    its.general.push_back(std::move(general));
+  }
+  void join(std::vector<std::optional<Kernel>>& all) const {
+    for (const auto& [text, its] : classes_) {
+      if (its.texts.size() < 2) continue;
+      std::vector<std::optional<Kernel>> made = joined(its.kernels, its.general);
+      for (std::size_t i = 0; i < made.size(); ++i)
+        if (made[i]) all[its.numbers[i]] = std::move(made[i]);
+    }
+  }
 
-std::vector<std::optional<Kernel>> with_common_sizes(std::span<const Kernel* const> kernels) {
-  struct Alike {
-    std::vector<std::size_t> members;
+ private:
+  struct Class {
+    std::vector<std::size_t> numbers;
+    std::vector<const Kernel*> kernels;
     std::set<std::string> texts;
     std::vector<General> general;
   };
+  std::map<std::string, Class> classes_;
+};
+
+}  // namespace
+
+std::vector<std::optional<Kernel>> with_common_sizes(std::span<const Kernel* const> kernels) {
   std::vector<std::optional<Kernel>> all(kernels.size());
   std::vector<std::string> texts;  // of the functions so far
   const auto join = [&](const auto& allowed) {
-    std::map<std::string, Alike> classes;
-    for (std::size_t k = 0; k < kernels.size(); ++k) {
-      if (holds_sizes(*kernels[k])) continue;
-      General general(*kernels[k], allowed(k));
-      Alike& alike = classes[loop::shared_text(general.kernel())];
-      alike.members.push_back(k);
-      alike.texts.insert(texts[k]);
-      alike.general.push_back(std::move(general));
-    }
-    for (const auto& [text, alike] : classes) {
-      if (alike.texts.size() < 2) continue;
-      std::vector<const Kernel*> members;
-      for (const std::size_t k : alike.members) members.push_back(kernels[k]);
-      std::vector<std::optional<Kernel>> made = joined(members, alike.general);
-      for (std::size_t i = 0; i < made.size(); ++i)
-        if (made[i]) all[alike.members[i]] = std::move(made[i]);
-    }
+    Alike alike;
+    for (std::size_t k = 0; k < kernels.size(); ++k)
+      if (!holds_sizes(*kernels[k])) alike.add(k, *kernels[k], texts[k], General(*kernels[k], allowed(k)));
+    alike.join(all);
   };
   for (const Kernel* const kernel : kernels) texts.push_back(loop::shared_text(*kernel));
   join([](std::size_t) { return Allowed(); });
@@ -260,16 +279,31 @@ std::vector<std::optional<Kernel>> with_common_sizes(std::span<const Kernel* con
   return all;
 }
 
-void share_functions(std::span<Schedule* const> schedules, const Providers& providers) {
+std::vector<std::optional<Kernel>> with_common_elements(std::span<const Kernel* const> kernels) {
+  std::vector<std::optional<Kernel>> all(kernels.size());
+  Alike alike;
+  const auto reads_one = [](const Instruction& it) {
+    return it.kind == Kind::load && it.index.is_constant() && !it.index.same(Dim(0));
+  };
+  for (std::size_t k = 0; k < kernels.size(); ++k)
+    if (std::ranges::any_of(kernels[k]->body, reads_one))
+      alike.add(k, *kernels[k], loop::shared_text(*kernels[k]), General(*kernels[k]));
+  alike.join(all);
+  return all;
+}
+
+void share_functions(std::span<Schedule* const> schedules, Device device, const Providers& providers) {
   std::vector<Step*> steps;
   std::vector<const Kernel*> kernels;
   for (Schedule* const schedule : schedules)
-    for (Step& step : schedule->steps)
-      if (const Kernel* const kernel = step.payload->kernel()) {
-        steps.push_back(&step);
-        kernels.push_back(kernel);
-      }
-  std::vector<std::optional<Kernel>> shared = with_common_sizes(kernels);
+    for (Step& step : schedule->steps) {
+      const Kernel* const kernel = step.payload->kernel();
+      if (!kernel || kernel->buffers.size() != step.buffers.size()) continue;  // a table has more of them
+      steps.push_back(&step);
+      kernels.push_back(kernel);
+    }
+  std::vector<std::optional<Kernel>> shared =
+      device.type == Device::Type::cpu ? with_common_sizes(kernels) : with_common_elements(kernels);
   for (std::size_t i = 0; i < steps.size(); ++i)
     if (shared[i]) steps[i]->payload = providers.generated({*std::move(shared[i])});
 }

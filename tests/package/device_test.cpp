@@ -55,6 +55,12 @@ std::pair<Tensor, Tensor> sorted(const Tensor& x) {
   const Tensor order = argsort(x, -1);
   return {order, gather(x, 1, order)};
 }
+// As an optimizer has a number for each parameter.
+std::vector<Tensor> scaled(const std::vector<Tensor>& x, const Tensor& numbers) {
+  std::vector<Tensor> all;
+  for (std::size_t i = 0; i < x.size(); ++i) all.push_back(x[i] * numbers[static_cast<std::int64_t>(i) + 1]);
+  return all;
+}
 Tensor scanned(const Tensor& x) {
   return scan([](const Tensor& h, const Tensor& row) { return tanh(h * 0.5 + row); }, x[0], x);
 }
@@ -87,6 +93,18 @@ bool has_step(const std::string& path, const std::string& name) {
 }
 
 }  // namespace
+
+TEST_CASE("kernels that differ in an element that all points read are one function" * needs(nvrtc)) {
+  const Folder folder;
+  const std::string path = folder.file("f.weft");
+  package(path, {"f", {.devices = {"sm_90"}}}, compile(scaled), std::vector{ones({33}), ones({70}), ones({9})},
+          ones({4}));
+  const runtime::PackageFile file = runtime::parse_package(read(path), any_step);
+  const runtime::Plan& plan = file.entries.at(0).specializations.at(0).plan;
+  CHECK(plan.launches.size() == 3);
+  runtime::FieldReader from(file.libraries.at(0).bytes);
+  CHECK(from.take<runtime::cuda::CodeImages>().functions.size() == 1);
+}
 
 TEST_CASE("a package for devices holds code and PTX of each function, and a plan of cuda:0" * needs(nvrtc)) {
   const Folder folder;

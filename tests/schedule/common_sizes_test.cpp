@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "loop/device_team.hpp"
 #include "loop/parse.hpp"
 #include "weft/explain.hpp"
 #include "weft/weft.hpp"
@@ -19,6 +20,14 @@ std::vector<std::optional<Kernel>> shared(const std::vector<Kernel>& kernels) {
   std::vector<const Kernel*> given;
   for (const Kernel& kernel : kernels) given.push_back(&kernel);
   return with_common_sizes(given);
+}
+
+// An update of a parameter, whose factor is element `of` of what an optimizer has for all of them.
+Kernel updated(std::int64_t of, std::int64_t rows) {
+  return loop::parse_kernel("updated(f32 p0[9], f64 p1[9], out f32 p2[9])\n  outer i0<" + std::to_string(rows) +
+                            " outer i1<20 vector\n  once 0 v0 f64 = p1[" + std::to_string(of) +
+                            "]\n  once 0 v1 f32 = cast(v0)\n  outer0 v2 f32 = p0[24*i0 + i1]\n"
+                            "  outer0 v3 f32 = mul(v2, v1)\n  outer0 p2[24*i0 + i1] = v3\n");
 }
 
 // Rows of x with a frame of `frame` zeros in a row of `width`, of which the kernel stores `rows` from `start` on.
@@ -92,6 +101,23 @@ TEST_CASE("bounds of short rows stay numbers where a kernel has much work, and t
   CHECK(loop::shared_text(*made[0]) == loop::shared_text(*made[1]));
   CHECK(made[0]->axes[1].extent.same(Dim(20)));
   CHECK_FALSE(made[2]);
+}
+
+TEST_CASE(
+    "on a device kernels that differ in the element which all points read are one function, with narrow indices") {
+  const std::vector<Kernel> kernels = {updated(3, 10), updated(7, 10), updated(7, 12), updated(0, 10)};
+  std::vector<const Kernel*> given;
+  for (const Kernel& kernel : kernels) given.push_back(&kernel);
+  const auto made = with_common_elements(given);
+  REQUIRE(made[0]);
+  REQUIRE(made[1]);
+  CHECK(loop::shared_text(*made[0]) == loop::shared_text(*made[1]));
+  CHECK(made[0]->parameters.at(0).same(Dim(3)));
+  CHECK(made[1]->parameters.at(0).same(Dim(7)));
+  CHECK(loop::fits_32_bits(*made[0]));
+  loop::verify(*made[0]);
+  CHECK_FALSE(made[2]);  // other sizes, which may shape its loops
+  CHECK_FALSE(made[3]);
 }
 
 TEST_CASE("a layer that is repeated over other sizes adds no function, and computes the same") {

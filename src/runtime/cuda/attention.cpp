@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "base/fail.hpp"
 #include "base/lazy.hpp"
@@ -266,15 +267,26 @@ namespace {
 
 constexpr const char* call_name = "scaled_dot_product_attention";
 
+// Nothing where one of them is a symbol.
+std::optional<AttentionSizes> known_sizes(const AttentionSizes& fixed, std::span<const Dim> dims) {
+  std::vector<std::int64_t> values;
+  for (const Dim dim : dims) {
+    if (!dim.is_constant()) return std::nullopt;
+    values.push_back(dim.constant());
+  }
+  return attention_sizes(fixed, values);
+}
+
 }  // namespace
+
+void DeviceAttention::make_ahead(Device device, const AttentionSizes& fixed, std::span<const Dim> dims) {
+  if (const auto sizes = known_sizes(fixed, dims)) LibraryAttention::find(device, *sizes);
+}
 
 DeviceAttention::DeviceAttention(Device device, const AttentionSizes& fixed, std::span<const Dim> dims,
                                  std::span<const Dim> offsets, NumberTable& numbers)
     : device_(device), fixed_(fixed), dims_(numbers.add(dims)), offsets_(numbers.add(offsets)) {
-  std::vector<std::int64_t> values;
-  for (const Dim dim : dims)
-    if (dim.is_constant()) values.push_back(dim.constant());
-  if (values.size() == dims.size()) known_ = of(attention_sizes(fixed, values));
+  if (const auto sizes = known_sizes(fixed, dims)) known_ = of(*sizes);
 }
 
 AttentionSizes DeviceAttention::sizes(std::span<const std::int64_t> numbers) const {

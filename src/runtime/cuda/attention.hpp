@@ -70,6 +70,9 @@ class DeviceAttention final : public Runnable {
   // `dims` as above, `offsets` of each value, in elements.
   DeviceAttention(Device device, const AttentionSizes& fixed, std::span<const Dim> dims, std::span<const Dim> offsets,
                   NumberTable& numbers);
+  // Where all sizes are known the library's plan, which takes it a third of a second, and more than one in a process
+  // that finds none of its kernels on disk.
+  static void make_ahead(Device device, const AttentionSizes& fixed, std::span<const Dim> dims);
   bool has_workspace() const override { return true; }
   std::size_t workspace(std::span<const std::int64_t> numbers) const override;
   void run(const StepCall& call) const override;

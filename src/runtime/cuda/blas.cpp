@@ -159,6 +159,11 @@ struct Library {
     return of_lane.load(std::memory_order_relaxed)->data;
   }
 
+  void open() {
+    const std::lock_guard lock(mutex);
+    open_locked();
+  }
+
   // With the handle, which stays. `trial`: null where nothing is timed.
   const Choice& choose(const Key& key, Kind kind, const Request& request, std::uint32_t alignment, const void* bias,
                        const Trial* trial) {
@@ -174,10 +179,17 @@ struct Library {
     return found->second;
   }
 
+  std::atomic<bool> is_open = false;
+
  private:
+  void open_locked() {
+    if (handle) return;
+    check_blas(blas().cublasLtCreate(&handle), "cublasLtCreate");
+    is_open.store(true, std::memory_order_relaxed);
+  }
   Choice make(Kind kind, const Request& request, std::uint32_t alignment, const void* bias, const Key& key,
               const Trial* trial) {
-    if (!handle) check_blas(blas().cublasLtCreate(&handle), "cublasLtCreate");
+    open_locked();
     const bool wide = kind.dtype == DType::f64;
     const int type = type_of(kind.dtype);
     Choice choice;
@@ -274,6 +286,9 @@ std::uint32_t alignment_of(const void* a, const void* b, const void* bias, const
 }
 
 }  // namespace
+
+void open_products(Device device) { Library::of(use(device)).open(); }
+bool products_are_open(Device device) { return Library::of(use(device)).is_open.load(std::memory_order_relaxed); }
 
 std::optional<Matmul> known_product(const Contraction& c) {
   const Dim all[] = {c.m, c.n, c.k, c.a_row, c.a_column, c.b_row, c.b_column, c.c_row, c.c_column};

@@ -31,6 +31,10 @@ class LibraryProduct {
   std::unique_ptr<Call> call_;
 };
 
+// Loads the library and opens it on the device, which the first product would do. Where either fails, products say so.
+void open_products(Device device);
+bool products_are_open(Device device);
+
 // The product of one item of the batch. Nothing where a size or a stride is a symbol.
 std::optional<Matmul> known_product(const Contraction& product);
 // Whether there will be one, as far as that is known before sizes are: a product for which not needs a kernel.

@@ -1,0 +1,191 @@
+// A CUDA driver, cuBLASLt and cuDNN that do nothing: bench_gpu_start runs with it where there is no GPU, and shows what
+// a first step costs this side of the device, its kernels compiled by the NVRTC that is installed. Results are garbage.
+//   cc -w -shared -fPIC -O1 -o nothing.so bench/no_gpu/nothing.c
+//   cc -shared -fPIC -O1 -DNOTHING='"'$PWD/nothing.so'"' -o instead.so bench/no_gpu/instead.c -ldl
+//   LD_PRELOAD=$PWD/instead.so WEFT_CACHE_DIR=$(mktemp -d) build/release/bench/bench_gpu_start gpt2-train
+// FAKE_BLAS_MS, FAKE_PLAN_MS: how long cublasLtCreate and one plan of cuDNN take.
+#define _GNU_SOURCE
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+static _Atomic long next = 0x1000;
+static void* dummy(void) { return (void*)(next += 16); }
+#define OK(name) \
+  int name() { return 0; }
+#define NEW(name)      \
+  int name(void** p) { \
+    *p = dummy();      \
+    return 0;          \
+  }
+OK(cuInit)
+int cuDriverGetVersion(int* v) {
+  *v = 13000;
+  return 0;
+}
+int cuDeviceGetCount(int* v) {
+  *v = 1;
+  return 0;
+}
+int cuDeviceGet(int* v, int o) {
+  *v = o;
+  return 0;
+}
+int cuDeviceGetName(char* n, int l, int d) {
+  snprintf(n, l, "fake H200");
+  return 0;
+}
+int cuDeviceGetAttribute(int* v, int a, int d) {
+  *v = a == 16 ? 132 : a == 75 ? 9 : a == 76 ? 0 : a == 97 ? 232448 : 1;
+  return 0;
+}
+NEW(cuDevicePrimaryCtxRetain)
+OK(cuCtxSetCurrent) NEW(cuStreamCreate) OK(cuStreamSynchronize)
+    OK(cuStreamBeginCapture_v2) int cuStreamEndCapture(void* s, void** g) {
+  *g = dummy();
+  return 0;
+}
+NEW(cuEventCreate)
+OK(cuEventRecord) OK(cuEventDestroy_v2) OK(cuEventSynchronize) int cuEventElapsedTime(float* f, void* a, void* b) {
+  *f = 1;
+  return 0;
+}
+OK(cuStreamWaitValue32_v2)
+int cuMemHostGetDevicePointer_v2(uint64_t* d, void* h, unsigned f) {
+  *d = (uint64_t)h;
+  return 0;
+}
+OK(cuMemFreeHost)
+OK(cuStreamWaitEvent) NEW(cuGraphInstantiateWithFlags) OK(cuGraphLaunch) OK(cuGraphExecDestroy)
+    OK(cuGraphDestroy) int cuMemHostAlloc(void** p, size_t n, unsigned f) {
+  *p = calloc(1, n + 64);
+  return 0;
+}
+OK(cuMemsetD32Async) OK(cuMemsetD8Async) static int map(uint64_t* p, size_t n) {
+  void* at = mmap(0, n + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  *p = (uint64_t)at;
+  return at == MAP_FAILED ? 2 : 0;
+}
+int cuMemAlloc_v2(uint64_t* p, size_t n) { return map(p, n); }
+NEW(cuMemPoolCreate) OK(cuMemPoolSetAttribute) int cuMemPoolGetAttribute(void* p, int a, void* v) {
+  *(uint64_t*)v = 0;
+  return 0;
+}
+OK(cuMemPoolSetAccess) OK(cuMemPoolTrimTo) int cuMemAllocFromPoolAsync(uint64_t* p, size_t n, void* q, void* s) {
+  return map(p, n);
+}
+OK(cuMemFreeAsync)
+int cuDeviceCanAccessPeer(int* c, int d, int e) {
+  *c = 0;
+  return 0;
+}
+int cuMemGetInfo_v2(size_t* f, size_t* t) {
+  *f = *t = 140ul << 30;
+  return 0;
+}
+OK(cuMemcpyHtoDAsync_v2)
+int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t n, void* s) {
+  memset(to, 0, n);
+  return 0;
+}
+OK(cuMemcpyDtoDAsync_v2)
+NEW(cuModuleLoadData) OK(cuModuleUnload) int cuModuleGetFunction(void** f, void* m, const char* n) {
+  *f = dummy();
+  return 0;
+}
+int cuFuncGetAttribute(int* v, int a, void* f) {
+  *v = a == 0 ? 1024 : 0;
+  return 0;
+}
+OK(cuFuncSetAttribute)
+OK(cuLaunchKernel) OK(cuLaunchKernelEx) OK(cuTensorMapEncodeTiled) int cuGetErrorString(int e, const char** t) {
+  *t = "?";
+  return 0;
+}
+int cuGetErrorName(int e, const char** t) {
+  *t = "?";
+  return 0;
+}
+size_t cublasLtGetVersion() { return 130100; }
+#include <unistd.h>
+static void nap(const char* name) {
+  const char* v = getenv(name);
+  if (v) usleep(1000 * atoi(v));
+}
+int cublasLtCreate(void** p) {
+  nap("FAKE_BLAS_MS");
+  *p = dummy();
+  return 0;
+}
+NEW(cublasLtMatmulDescCreate)
+OK(cublasLtMatmulDescDestroy) OK(cublasLtMatmulDescSetAttribute) NEW(cublasLtMatrixLayoutCreate)
+    OK(cublasLtMatrixLayoutDestroy) OK(cublasLtMatrixLayoutSetAttribute) NEW(cublasLtMatmulPreferenceCreate)
+        OK(cublasLtMatmulPreferenceDestroy) OK(cublasLtMatmulPreferenceSetAttribute) struct H {
+  uint64_t data[8];
+  size_t workspace;
+  int state;
+  float waves;
+  int reserved[4];
+};
+int cublasLtMatmulAlgoGetHeuristic(void* h, void* d, void* a, void* b, void* c, void* e, void* p, int n, struct H* r,
+                                   int* f) {
+  memset(r, 0, sizeof *r);
+  *f = 1;
+  return 0;
+}
+OK(cublasLtMatmul)
+NEW(cudnnCreate)
+OK(cudnnSetStream) NEW(cudnnCreateTensorDescriptor) OK(cudnnDestroyTensorDescriptor) OK(cudnnSetTensorNdDescriptor)
+    NEW(cudnnCreateFilterDescriptor) OK(cudnnDestroyFilterDescriptor) OK(cudnnSetFilterNdDescriptor)
+        NEW(cudnnCreateConvolutionDescriptor) OK(cudnnDestroyConvolutionDescriptor) OK(cudnnSetConvolutionNdDescriptor)
+            OK(cudnnSetConvolutionMathType) OK(cudnnSetConvolutionGroupCount) struct A {
+  int algorithm, status;
+  float ms;
+  int unused;
+  size_t workspace;
+  int deterministic, math;
+  int reserved[4];
+};
+#define ALG(name)                                                                            \
+  int name(void* h, void* a, void* b, void* c, void* d, int most, int* found, struct A* r) { \
+    memset(r, 0, sizeof *r);                                                                 \
+    r->algorithm = 1;                                                                        \
+    r->deterministic = 1;                                                                    \
+    *found = 1;                                                                              \
+    return 0;                                                                                \
+  }
+ALG(cudnnGetConvolutionForwardAlgorithm_v7)
+ALG(cudnnGetConvolutionBackwardDataAlgorithm_v7) ALG(cudnnGetConvolutionBackwardFilterAlgorithm_v7)
+#define WS(name)                                                            \
+  int name(void* h, void* a, void* b, void* c, void* d, int g, size_t* n) { \
+    *n = 0;                                                                 \
+    return 0;                                                               \
+  }
+    WS(cudnnGetConvolutionForwardWorkspaceSize) WS(cudnnGetConvolutionBackwardDataWorkspaceSize)
+        WS(cudnnGetConvolutionBackwardFilterWorkspaceSize) OK(cudnnConvolutionForward)
+            NEW(cudnnCreateActivationDescriptor) OK(cudnnDestroyActivationDescriptor) OK(cudnnSetActivationDescriptor)
+                OK(cudnnConvolutionBiasActivationForward) OK(cudnnConvolutionBackwardData)
+                    OK(cudnnConvolutionBackwardFilter) size_t cudnnGetVersion() {
+  return 92000;
+}
+void cudnnGetLastErrorString(char* t, size_t n) { *t = 0; }
+int cudnnBackendCreateDescriptor(int type, void** d) {
+  int* x = malloc(16);
+  *x = type;
+  *d = x;
+  return 0;
+}
+OK(cudnnBackendDestroyDescriptor)
+OK(cudnnBackendSetAttribute) int cudnnBackendGetAttribute(void* d, int name, int type, int64_t most, int64_t* count,
+                                                          void* v) {
+  *count = name == 1303 ? 0 : 1;
+  if (name == 402) *(int64_t*)v = 0;
+  return 0;
+}
+int cudnnBackendFinalize(int* d) {
+  if (*d == 5) nap("FAKE_PLAN_MS");
+  return 0;
+}
+OK(cudnnBackendExecute)

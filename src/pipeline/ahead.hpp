@@ -1,0 +1,17 @@
+// What the libraries of a device take long for, done by threads of their own while others trace, optimize and compile.
+// In: graphs and schedules. Out: nothing but libraries that are open and plans that are kept where steps look for them.
+// Invariant: what fails here is tried again, and said, by whoever needs it.
+#pragma once
+#include <thread>
+
+#include "pipeline/compilation.hpp"
+
+namespace weft {
+
+// Both end with what they return.
+// Opens the device's library of products where a graph multiplies and it is not open.
+std::jthread open_libraries(std::span<const Graph> graphs);
+// Payload::make_ahead of all steps.
+std::jthread make_ahead(const std::vector<Compilation>& graphs);
+
+}  // namespace weft
