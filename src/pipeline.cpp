@@ -271,16 +271,13 @@ void run_of_graph(Compilation& compilation, Device device, const std::vector<Sta
 }
 
 // Those of all graphs of a device together.
-void run_of_target(Target& target, const std::vector<Stage>& stages, const PipelineOptions& options) {
-  for (const Stage& stage : stages) {
-    if (!stage.of_target) continue;
-    const Timer timer;
-    const std::size_t size = stage.of_target(target);
-    const double milliseconds = timer.milliseconds();
-    for (Compilation& compilation : target.graphs) {
-      compilation.executable->stages.push_back({stage.name, milliseconds, size});
-      if (options.after) options.after({stage.name, compilation.graph, &compilation.schedule, *compilation.executable});
-    }
+void run_of_target(Target& target, const Stage& stage, const PipelineOptions& options) {
+  const Timer timer;
+  const std::size_t size = stage.of_target(target);
+  const double milliseconds = timer.milliseconds();
+  for (Compilation& compilation : target.graphs) {
+    compilation.executable->stages.push_back({stage.name, milliseconds, size});
+    if (options.after) options.after({stage.name, compilation.graph, &compilation.schedule, *compilation.executable});
   }
 }
 
@@ -365,7 +362,7 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
   for (Graph& graph : graphs) {
     const Device device = device_of(graph);
     if (options.device) require_device(graph, device, *options.device, options.title);
-    auto target = std::ranges::find(targets, device, &Target::device);
+    auto target = options.apart ? targets.end() : std::ranges::find(targets, device, &Target::device);
     if (target == targets.end()) target = targets.emplace(targets.end(), device);
     target->optimization = optimization_of(options.level);
     auto executable = std::make_shared<Executable>();
@@ -378,7 +375,11 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
     if (kept) kept->add(compilation, device);
     executable->kept = kept;
   }
-  for (Target& target : targets) run_of_target(target, stages, options);
+  for (const Stage& stage : stages) {
+    if (!stage.of_target) continue;
+    if (stage.of_target == compile) compile_side_by_side(targets);
+    for (Target& target : targets) run_of_target(target, stage, options);
+  }
   if (stored) {
     std::vector<providers::StoredPlan> plans;
     for (const auto& executable : all) plans.push_back({executable->plan, executable->arena_bytes});

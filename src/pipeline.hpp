@@ -122,6 +122,7 @@ struct PipelineOptions : FunctionOptions {
   std::vector<std::string> skip;                // names of passes to leave out, beside those of options().skip_passes
   std::function<void(const StageView&)> after;  // called after each stage, for each graph
   bool keep = false;                            // for texts_of()
+  bool apart = false;   // of many graphs each has the code that it has when it is compiled alone
   bool stored = false;  // plans are looked for in the disk cache, and kept there (providers/stored_plans.hpp)
 };
 

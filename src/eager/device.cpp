@@ -2,10 +2,12 @@
 
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "base/fail.hpp"
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
+#include "base/per_thread.hpp"
 #include "ir/builder.hpp"
 #include "ir/callee.hpp"
 #include "ir/collective.hpp"
@@ -17,18 +19,84 @@
 namespace weft::eager {
 namespace {
 
+struct Coming {
+  std::span<Node* const> nodes;
+};
+
+// An input for each operand; the caller adds the node over them.
+std::vector<Tensor> inputs_for(std::span<const Type> operands, Loc loc) {
+  std::vector<Tensor> inputs;
+  const Builder build(loc, 0, 0);
+  for (const Type& type : operands) inputs.push_back(build.input(inputs.size(), type));
+  return inputs;
+}
+std::vector<Type> types_of(std::span<const Value> values) {
+  std::vector<Type> types;
+  for (const Value& value : values) types.push_back(value.type);
+  return types;
+}
+
+Graph graph_of(std::vector<Tensor> inputs, const Tensor& node, std::size_t outputs) {
+  std::vector<Tensor> results;
+  for (std::size_t i = 0; i < outputs; ++i) results.emplace_back(node.node(), static_cast<unsigned>(i));
+  return make_graph(std::move(inputs), std::move(results), {});
+}
+Graph graph_of(Op op, const Attributes& attributes, const Type& type, std::span<const Type> operands, Loc loc) {
+  std::vector<Tensor> inputs = inputs_for(operands, loc);
+  const Tensor node = Builder(loc, 0, 0).make(op, inputs, attributes, type);
+  if (info(op).kind == OpKind::effect) return make_graph(std::move(inputs), {}, {node});
+  return graph_of(std::move(inputs), node, 1);
+}
+
+// Whose kernels are of the general kind, and take a number of elements as an argument.
+bool is_simple(const Node& node) {
+  switch (info(node.op).kind) {
+    case OpKind::pointwise:
+    case OpKind::cast:
+    case OpKind::random:
+    case OpKind::reduce: return true;
+    default: return node.op == Op::expand;
+  }
+}
+
+// Graphs of the nodes that come, one for each primitive and dtypes: others of it mostly have the same code.
+std::vector<Graph> coming_graphs(Device device) {
+  std::vector<Graph> graphs;
+  std::set<std::string> seen;
+  for (const Node* const node : coming_nodes()) {
+    if (!node || node->storage || node->type.device != device || !is_simple(*node)) continue;
+    std::vector<Type> operands;
+    std::string what = concat_text(info(node->op).name, " ", static_cast<int>(node->type.dtype));
+    for (unsigned i = 0; i < node->operand_count; ++i) {
+      operands.push_back(type_of(node->input(i)));
+      what += concat_text(" ", static_cast<int>(operands.back().dtype), operands.back().shape.rank() == 0 ? " number" : "");
+    }
+    if (seen.insert(what).second)
+      graphs.push_back(graph_of(node->op, node->attributes(), node->type, operands, node->loc));
+  }
+  return graphs;
+}
+
 // Executables by the structure of their graph. Emptied when full: what is in use comes back from the disk cache.
 class Table {
  public:
-  std::shared_ptr<const Executable> find_or_compile(Graph graph) {
-    std::string key = structure_text(graph);
-    std::unique_lock lock(process_mutex(LockOrder::device_kernels));
-    if (const auto found = executables_.find(key); found != executables_.end()) return found->second;
-    lock.unlock();  // others run theirs meanwhile; of two that compile the same, the first to end is kept
-    std::shared_ptr<const Executable> made = compile_graph(std::move(graph), {});
-    lock.lock();
-    if (executables_.size() >= capacity) executables_.clear();
-    return executables_.try_emplace(std::move(key), std::move(made)).first->second;
+  std::shared_ptr<const Executable> find_or_compile(Graph graph, Device device) {
+    const std::string key = structure_text(graph);
+    if (auto found = find(key)) return found;
+    std::vector<Graph> graphs;
+    std::vector<std::string> keys{key};
+    graphs.push_back(graph);
+    for (Graph& other : coming_graphs(device)) {
+      std::string other_key = structure_text(other);
+      if (other_key == key || find(other_key)) continue;
+      keys.push_back(std::move(other_key));
+      graphs.push_back(std::move(other));
+    }
+    if (graphs.size() > 1) try {
+        return add(keys, compile_graphs(std::move(graphs), {.apart = true}));
+      } catch (const Error&) {  // of one of them: its turn says which
+      }
+    return add(std::span(&key, 1), {compile_graph(std::move(graph), {})});
   }
 
   static Table& instance() {
@@ -37,20 +105,27 @@ class Table {
   }
 
  private:
+  std::shared_ptr<const Executable> find(const std::string& key) {
+    const std::lock_guard lock(process_mutex(LockOrder::device_kernels));
+    const auto found = executables_.find(key);
+    return found == executables_.end() ? nullptr : found->second;
+  }
+  // Others run theirs meanwhile; of two that compile the same, the first to end is kept. The first is given back.
+  std::shared_ptr<const Executable> add(std::span<const std::string> keys,
+                                        const std::vector<std::shared_ptr<const Executable>>& made) {
+    const std::lock_guard lock(process_mutex(LockOrder::device_kernels));
+    if (executables_.size() + keys.size() > capacity) executables_.clear();
+    for (std::size_t i = keys.size(); i-- > 1;) executables_.try_emplace(keys[i], made[i]);
+    return executables_.try_emplace(keys[0], made[0]).first->second;
+  }
+
   static constexpr std::size_t capacity = 4096;
   std::map<std::string, std::shared_ptr<const Executable>> executables_;
 };
 
-// An input for each operand; the caller adds the node over them.
-std::vector<Tensor> inputs_for(std::span<const Value> operands, Loc loc) {
-  std::vector<Tensor> inputs;
-  const Builder build(loc, 0, 0);
-  for (const Value& operand : operands) inputs.push_back(build.input(inputs.size(), operand.type));
-  return inputs;
-}
-
 std::vector<Value> run(Graph graph, std::span<const Type> types, std::span<const Value> operands) {
-  const std::shared_ptr<const Executable> executable = Table::instance().find_or_compile(std::move(graph));
+  const std::shared_ptr<const Executable> executable =
+      Table::instance().find_or_compile(std::move(graph), types.empty() ? operands[0].type.device : types[0].device);
   std::vector<Value> contiguous, results;
   std::vector<void*> arguments, pointers;
   std::vector<Storage*> blocks;
@@ -73,12 +148,6 @@ std::vector<Value> run(Graph graph, std::span<const Type> types, std::span<const
   return results;
 }
 
-Graph graph_of(std::vector<Tensor> inputs, const Tensor& node, std::size_t outputs) {
-  std::vector<Tensor> results;
-  for (std::size_t i = 0; i < outputs; ++i) results.emplace_back(node.node(), static_cast<unsigned>(i));
-  return make_graph(std::move(inputs), std::move(results), {});
-}
-
 // One kernel for all numbers of a dtype and shape: the number comes from the host.
 Value fill(const Attributes& attributes, const Type& type, Loc loc) {
   Type number = type, element = type;
@@ -86,7 +155,7 @@ Value fill(const Attributes& attributes, const Type& type, Loc loc) {
   number.device = Device::cpu();
   const Value one = execute(Op::constant, attributes, number, {}, loc);
   if (type.shape.rank() == 0) return execute_transfer(type, one);
-  std::vector<Tensor> inputs = inputs_for(std::span(&one, 1), loc);
+  std::vector<Tensor> inputs = inputs_for(std::span(&one.type, 1), loc);
   const Builder build(loc, 0, 0);
   const Tensor moved = build.make(Op::transfer, inputs, {}, element);
   const Tensor node = build.expand(moved, type.shape);
@@ -100,6 +169,8 @@ std::string_view without_operation(std::string_view text) {
 }
 
 }  // namespace
+
+std::span<Node* const>& coming_nodes() { return per_thread<Coming>().nodes; }
 
 void require_device(Device device, const char* operation, Loc loc) {
   if (device.type == Device::Type::cpu) return;
@@ -125,19 +196,18 @@ Value execute_on_device(Op op, const Attributes& attributes, const Type& type, s
     return result;
   }
   if (op == Op::constant) return fill(attributes, type, loc);
-  std::vector<Tensor> inputs = inputs_for(operands, loc);
-  const Tensor node = Builder(loc, 0, 0).make(op, inputs, attributes, type);
+  Graph graph = graph_of(op, attributes, type, types_of(operands), loc);
   if (kind == OpKind::effect) {  // its token holds what was checked
-    run(make_graph(std::move(inputs), {}, {node}), {}, operands);
+    run(std::move(graph), {}, operands);
     return operands[0];
   }
-  return run(graph_of(std::move(inputs), node, 1), std::span(&type, 1), operands)[0];
+  return run(std::move(graph), std::span(&type, 1), operands)[0];
 }
 
 std::vector<Value> execute_call_on_device(const Node& node, std::span<const Type> types,
                                           std::span<const Value> operands, std::span<const std::int64_t> symbols) {
   require_device(types[0].device, info(node.op).name, node.loc);
-  std::vector<Tensor> inputs = inputs_for(operands, node.loc);
+  std::vector<Tensor> inputs = inputs_for(types_of(operands), node.loc);
   const Tensor call = symbols.empty() ? Builder::copy(node, inputs) : copy_with_sizes(node, inputs, symbols);
   call.node()->region = region_of(*call.node());  // nothing is read much later here
   return run(graph_of(std::move(inputs), call, types.size()), types, operands);

@@ -14,6 +14,10 @@ std::vector<Value> execute_call_on_device(const Node& node, std::span<const Type
 // The same elements on the device of `type`.
 Value execute_transfer(const Type& type, const Value& operand);
 
+// What the calling thread executes next, in order, as long as nobody frees it. Where a kernel has to be compiled, those
+// of nodes that come later are compiled beside it.
+std::span<Node* const>& coming_nodes();
+
 // Opens the device. Throws Error that says what is missing, with the user's line.
 void require_device(Device device, const char* operation, Loc loc);
 

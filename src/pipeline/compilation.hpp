@@ -42,6 +42,7 @@ struct Target {
   std::vector<std::string> units;
   std::vector<std::string> functions;  // of a device: function i is in unit i % units.size()
   Digest code;                         // of the kernels, however they are divided into units
+  std::vector<std::string> images;     // of a device: of the units, where they are compiled beside those of others
   int optimization = -1;
   CompiledSource compiled;
 };

@@ -136,6 +136,22 @@ std::size_t generate(Target& target) {
   return target.units.size();
 }
 
+void compile_side_by_side(std::span<Target> targets) {
+  if (targets.size() < 2 || runtime::current_device_target()) return;
+  const Device device = targets[0].device;
+  if (device.type == Device::Type::cpu) return;
+  std::vector<std::string> units;
+  for (const Target& target : targets)
+    if (target.device == device) units.insert(units.end(), target.units.begin(), target.units.end());
+  std::vector<std::string> images = runtime::cuda::compile_units(units, runtime::cuda::use(device).architecture);
+  auto next = std::make_move_iterator(images.begin());
+  for (Target& target : targets)
+    if (target.device == device) {
+      const auto end = next + static_cast<std::ptrdiff_t>(target.units.size());
+      target.images.assign(std::exchange(next, end), end);
+    }
+}
+
 std::size_t compile(Target& target) {
   if (target.on_host() && options().nvrtc_check) check_device_code(target.graphs);
   if (!target.on_host()) {
@@ -145,7 +161,8 @@ std::size_t compile(Target& target) {
       target.compiled = {std::make_shared<runtime::cuda::KeptCode>(std::move(code)), {}, {}};
     } else {
       const std::jthread making = make_ahead(target.graphs);
-      auto code = std::make_shared<runtime::cuda::Code>(target.units, target.functions, target.device);
+      auto code = std::make_shared<runtime::cuda::Code>(target.units, target.functions, target.device,
+                                                        std::move(target.images));
       target.compiled = {code, code->source_path(), code->origin()};
     }
   } else if (!target.units.empty()) {

@@ -10,6 +10,7 @@
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
 #include "base/per_thread.hpp"
+#include "eager/device.hpp"
 #include "record/computed_call.hpp"
 #include "record/dry_run.hpp"
 #include "record/host_call.hpp"
@@ -272,8 +273,15 @@ void evaluate(std::span<const Tensor> values, Loc loc, const char* operation) {
   const Evaluating evaluating(lock);
   const CalledOperation named(nullptr);  // what is pending was called before
   // Nodes that are executed may be freed when their last user lets go of them: they are not looked at again.
+  struct Coming {
+    std::span<Node* const> before = eager::coming_nodes();
+    ~Coming() { eager::coming_nodes() = before; }
+  } const coming;
   for (std::size_t i = 0; i < nodes->size(); ++i)
-    if ((*nodes)[i]) evaluate_node((*nodes)[i], *nodes);
+    if ((*nodes)[i]) {
+      eager::coming_nodes() = std::span(*nodes).subspan(i + 1);
+      evaluate_node((*nodes)[i], *nodes);
+    }
 }
 
 void compute_by(const Tensor& loop, const Tensor& longer) {

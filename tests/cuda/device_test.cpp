@@ -95,6 +95,15 @@ TEST_CASE("eager operations on the device agree with the host's") {
   agree("with a scalar of the host", dx * Scalar(0.5), x * 0.5);
 }
 
+TEST_CASE("operations whose kernels are compiled together, of dtypes that nothing else here has") {
+  const Tensor x = sample({7, 129}, 5);
+  const auto chain = [](const Tensor& of) {
+    const Tensor a = cast(round(of * 50), DType::i16), b = cast(of * 9, DType::i16);
+    return cast(where(a < b, a * b, b - a), DType::f64) + sum(cast(b, DType::f64), 1, true);
+  };
+  CHECK(values<double>(chain(to(x, Device::cuda()))) == values<double>(chain(x)));
+}
+
 TEST_CASE("random numbers have the host's bits") {
   Generator a(7), b(7);
   const Tensor host = uniform({1001}, 0, 1, a), there = uniform({1001}, 0, 1, b, {DType::f32, Device::cuda()});

@@ -86,8 +86,8 @@ TEST_CASE("sixteen threads, each with a stream of its own, copy what one compile
   std::vector<std::thread> threads;
   for (int t = 0; t < count; ++t)
     threads.emplace_back([&, t] {
-      const OwnStream own;
       const Tensor x = to(full({elements}, t + 1.0), Device::cuda()).eval();
+      const OwnStream own;  // after the first operation, which made the device current in this thread
       Tensor sum = to(zeros({elements}), Device::cuda()).eval();
       for (int round = 1; round <= rounds; ++round) {
         const Tensor buffer = to(zeros({elements}), Device::cuda()).eval();

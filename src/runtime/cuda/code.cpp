@@ -161,9 +161,12 @@ Code::LoadedModule::~LoadedModule() {
   }
 }
 
-Code::Code(std::span<const std::string> units, std::span<const std::string> functions, Device device) {
+Code::Code(std::span<const std::string> units, std::span<const std::string> functions, Device device,
+           std::vector<std::string> images) {
   const DeviceState& state = use(device);
-  load(compile_units(units, state.architecture, Effort::run, &compiled_), functions, device);
+  compiled_ = !images.empty();
+  if (images.empty()) images = compile_units(units, state.architecture, Effort::run, &compiled_);
+  load(images, functions, device);
   std::string text;
   for (const std::string& unit : units) text += unit;
   source_path_ = keep_source(text, state.architecture, Effort::run);

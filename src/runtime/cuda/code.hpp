@@ -44,8 +44,9 @@ class KeptCode final : public Functions {
 // Modules on one device, as long as a plan needs them.
 class Code final : public Functions {
  public:
-  // Compiles and loads. Function i is in unit i % units.size().
-  Code(std::span<const std::string> units, std::span<const std::string> functions, Device device);
+  // Compiles, where `images` does not have what was compiled, and loads. Function i is in unit i % units.size().
+  Code(std::span<const std::string> units, std::span<const std::string> functions, Device device,
+       std::vector<std::string> images = {});
   // Loads, and compiles nothing but PTX, which the driver does.
   Code(const CodeImages& code, Device device);
   Code(const Code&) = delete;
