@@ -49,6 +49,7 @@ class Generator : DeviceLoops {
     packs_in_shared_memory();
     if (team_.ahead > 0) ask_for_first_packs();
     if (early) line("after_earlier_kernels();");
+    if (joins(nest_.body)) line("int joins = 0;");
     write(nest_.body);
     while (depth_ > 0) close();
     return {std::move(text_), threads(), std::move(blocks_), team_.shared};
@@ -66,8 +67,8 @@ class Generator : DeviceLoops {
         continue;
       }
       if (it.kind == Statement::Kind::join) {
-        joined += (joined.empty() ? "r" : ", r") + number(it.instruction);
-        if (last) line("join_team<" + number(team_.members) + ">(" + std::exchange(joined, {}) + ");");
+        joined += ", r" + number(it.instruction);
+        if (last) line("join_team<" + number(team_.members) + ">(joins" + std::exchange(joined, {}) + ");");
         continue;
       }
       write(it);
@@ -92,8 +93,8 @@ class Generator : DeviceLoops {
         return line(nest_.local(i)->scope == Scope::shared ? "store(&" + kept(i) + ", " + v(i) + ");"
                                                            : kept(i) + " = " + v(i) + ";");
       case Statement::Kind::store:
-        if (from_pack(i)) return line("q" + number(i) + ".set(j, " + v(at(i).args[0]) + ");");
-        return line(guard() + "store(" + place(at(i).buffer, at(i).index) + ", " + v(at(i).args[0]) + ");");
+        if (from_pack(i)) return line("q" + number(i) + ".set(j, " + v(stored(i)) + ");");
+        return line(guard() + "store(" + place(at(i).buffer, at(i).index) + ", " + v(stored(i)) + ");");
       case Statement::Kind::start: return line(reduction_type(i) + " r" + number(i) + registers(i) + ";");
       case Statement::Kind::accumulate: return accumulate(i);
       case Statement::Kind::close: return line("r" + number(i) + ".close();");
@@ -109,6 +110,12 @@ class Generator : DeviceLoops {
       case Statement::Kind::put: return;
       case Statement::Kind::clear: return line("r" + number(i) + " = {};");
     }
+  }
+
+  // Whether threads join what each has: then the place in which they do it takes turns.
+  static bool joins(const std::vector<Statement>& block) {
+    return std::ranges::any_of(block,
+                               [](const Statement& it) { return it.kind == Statement::Kind::join || joins(it.body); });
   }
 
   // Who stores what all threads of a team have. A predicate is asked here and not where the kernel begins: what it is
@@ -261,7 +268,7 @@ class Generator : DeviceLoops {
       if (!in_pack(from) || std::find(packs_.begin(), packs_.end(), i) != packs_.end()) continue;
       packs_.push_back(i);
       if (it.kind == Statement::Kind::store)
-        line(pack_type(i) + " q" + number(i) + ";");
+        line("New" + pack_type(i) + " q" + number(i) + ";");
       else if (uses_ahead_ && std::ranges::find(ahead_, i) != ahead_.end())
         line("const " + pack_type(i) + "& p" + number(i) + " = now" + number(i) + "[turn];");
       else if (uses_ahead_)
@@ -271,16 +278,39 @@ class Generator : DeviceLoops {
       else
         line(pack_type(from) + " p" + number(i) + "; p" + number(i) + read_pack(from));
     }
-    const Inside outside = inside_;
-    open_elements();
-    inside_ = Inside::element;
-    write(body);
-    inside_ = outside;
-    close();
+    write_elements(body);
     for (const Statement& it : body)
       if (it.kind == Statement::Kind::store && in_pack(it.instruction))
         line((kernel_.predicate >= 0 ? "if (stores) q" : "q") + number(it.instruction) + ".write(" +
              pack_place(it.instruction) + ", n);");
+  }
+
+  // Whether quotients are exact is asked once for a pack, where its elements can be computed again, as none is added
+  // up. It takes registers, which are bounded where they count.
+  void write_elements(const std::vector<Statement>& body) {
+    const auto each = [&] {
+      const Inside outside = std::exchange(inside_, Inside::element);
+      open_elements();
+      write(body);
+      close();
+      inside_ = outside;
+    };
+    bool divides = false, adds = false;
+    for (const Statement& it : body) {
+      divides |= it.kind == Statement::Kind::value && divides_many(at(it.instruction));
+      adds |= it.kind != Statement::Kind::value && it.kind != Statement::Kind::store &&
+              it.kind != Statement::Kind::recall && it.kind != Statement::Kind::keep;
+    }
+    if (!divides || adds || team_.blocks == 0) return each();
+    open("{");
+    line("bool exact = true;");
+    divides_nearly_ = true;
+    each();
+    divides_nearly_ = false;
+    open("if (!exact) {");
+    each();
+    close();
+    close();
   }
 
   // ---- packs in shared memory
@@ -345,6 +375,8 @@ class Generator : DeviceLoops {
     if (at(i).op == Op::argmax) return "ArgMax<" + accumulated(i) + ">";
     if (at(i).multiplies) return "ProductTile<" + accumulated(i) + ">";
     if (at(i).online) return "OnlineSum<" + accumulated(i) + ">";
+    if (const int load = load_of_twos(i); load >= 0)
+      return std::string("ReductionOfTwos<") + operation(at(i).op) + ", " + memory_type(at(load).dtype) + ">";
     return std::string("Reduction<") + operation(at(i).op) + ", " + accumulated(i) + ">";
   }
   // Columns that a thread holds itself have a state for each of its elements.
@@ -357,7 +389,31 @@ class Generator : DeviceLoops {
     const int from = at(i).args[0];
     return is_floating(at(from).dtype) ? v(from) : "long(" + v(from) + ".value)";
   }
+  // The load whose packs it is the greatest or the least of, two elements at a time, as they are read in its walk; or
+  // -1.
+  int load_of_twos(int i) const {
+    const Instruction& it = at(i);
+    if (it.kind != Kind::reduce || (it.op != Op::amax && it.op != Op::amin) || state(i) != State::row ||
+        analysis_.form != Form::rows || accumulated(i) != "float" || !whole() || team_.width % 2 != 0)
+      return -1;
+    const int from = at(it.args[0]).kind == Kind::cast ? at(it.args[0]).args[0] : it.args[0];
+    const Instruction& load = at(from);
+    if (load.kind != Kind::load || load.args[0] >= 0 || !loop::is_contiguous(kernel_, analysis_, from) ||
+        (load.dtype != DType::bf16 && load.dtype != DType::f16) || loop::has_scans(kernel_))
+      return -1;
+    const auto has = [](const std::vector<loop::Step>& walk, int instruction) {
+      return std::ranges::any_of(walk, [&](const loop::Step& step) {
+        return step.instruction == instruction && step.how != loop::Step::How::recall &&
+               step.how != loop::Step::How::reload;
+      });
+    };
+    return std::ranges::any_of(analysis_.walks, [&](const auto& walk) { return has(walk, i) && has(walk, from); })
+               ? from
+               : -1;
+  }
   void accumulate(int i) {
+    if (const int load = load_of_twos(i); load >= 0)
+      return line("if (j % 2 == 1) r" + number(i) + ".add(p" + number(load) + ".two(j));");
     std::string x = operand(i);
     if (at(i).op == Op::argmax) x += ", long(" + text_of(at(i).index) + ")";
     if (at(i).online && at(i).args[2] >= 0) x += ", " + v(at(i).args[2]);

@@ -1,5 +1,7 @@
 #include "codegen/cuda_writer.hpp"
 
+#include <algorithm>
+
 #include "base/fail.hpp"
 #include "codegen/kernel_head.hpp"
 #include "loop/device_team.hpp"
@@ -72,7 +74,11 @@ std::string DeviceWriter::value(const Instruction& it) const {
       const std::string text = "(" + place(it.buffer, it.index) + ")";
       return it.args[0] < 0 ? "load" + text : v(it.args[0]) + ".value ? load" + text + " : no_value" + text;
     }
-    case Kind::apply: return compares_position(it) ? position_compared(it) : spell(info(it.op).lanes, it.args);
+    case Kind::apply:
+      if (divides_many(it) && divides_nearly_)
+        return "d" + number(it.args[1]) + ".quotient(" + v(it.args[0]) + ", exact)";
+      if (divides_many(it)) return v(it.args[0]) + " / d" + number(it.args[1]);
+      return compares_position(it) ? position_compared(it) : spell(info(it.op).lanes, it.args);
     case Kind::cast:
       if (at(it.args[0]).dtype == it.dtype) return v(it.args[0]);
       return std::string("convert<") + memory_type(it.dtype) + ">(" + v(it.args[0]) + ")";
@@ -83,6 +89,19 @@ std::string DeviceWriter::value(const Instruction& it) const {
       return "random_bits(" + v(it.args[0]) + ", " + v(it.args[1]) + ", long(" + text_of(it.index) + "))";
     default: WEFT_CHECK(false, kernel_.name, ": no value");
   }
+}
+
+bool DeviceWriter::divides_many(const Instruction& it) const {
+  constexpr int least = 4;  // elements, of which fewer are not worth a reciprocal
+  if (it.kind != Kind::apply || it.op != Op::div || it.dtype != DType::f32 || team_.width < least) return false;
+  return facts(it.args[0]).vector && !facts(it.args[1]).vector;
+}
+
+int DeviceWriter::stored(int store) const {
+  const Instruction& value = at(at(store).args[0]);
+  const bool rounds = value.kind == Kind::cast && value.dtype == at(store).dtype &&
+                      (value.dtype == DType::bf16 || value.dtype == DType::f16);
+  return rounds && at(value.args[0]).dtype == DType::f32 ? value.args[0] : at(store).args[0];
 }
 
 bool DeviceWriter::compares_position(const Instruction& it) const {
@@ -101,6 +120,8 @@ std::string DeviceWriter::position_compared(const Instruction& it) const {
 
 void DeviceWriter::declare(int i, const std::string& right) {
   line("const " + value_type(at(i).dtype) + " " + v(i) + " = " + right + ";");
+  if (std::ranges::any_of(kernel_.body, [&](const Instruction& it) { return divides_many(it) && it.args[1] == i; }))
+    line("const Divisor d" + number(i) + "(" + v(i) + ");");
   if (index_values_[static_cast<std::size_t>(i)]) line("const index k" + number(i) + " = index(" + v(i) + ".value);");
 }
 

@@ -61,6 +61,11 @@ class DeviceWriter {
   // than the position's 32.
   bool compares_position(const loop::Instruction& it) const;
   std::string position_compared(const loop::Instruction& it) const;
+  // Whether the elements of a pack are divided by one number, whose reciprocal then is found once (Divisor of
+  // cuda.inc).
+  bool divides_many(const loop::Instruction& it) const;
+  // What a store writes: of a value that is rounded to what lies in memory, the one before, as stores round.
+  int stored(int store) const;
   static std::string value_type(DType dtype);
   void declare(int i, const std::string& right);
   // The axes of a flat count, the last one fastest.
@@ -76,6 +81,7 @@ class DeviceWriter {
   const Expressions expressions_;
   std::vector<bool> index_values_;
   Inside inside_ = Inside::function;
+  bool divides_nearly_ = false;  // quotients that are not surely exact are told, and found again
   int pack_axis_ = kernel_.vector_axis;  // along which packs lie here: the lanes, but where a tile is turned
   std::string text_;
   int depth_ = 0;

@@ -71,12 +71,21 @@ int pack_width(const Kernel& kernel, const Analysis& analysis) {
   return static_cast<int>(std::max<std::int64_t>(width, 1));
 }
 
-// What is left of it for packs: a join of a block's threads holds up to 16 bytes a warp for each reduction and scan.
+// Bytes of a warp's result of a reduction or a scan, where a block's threads join theirs.
+std::int64_t joined_bytes(const Instruction& it, const Kernel& kernel) {
+  const DType of = kernel.body[static_cast<std::size_t>(it.args[0])].dtype;
+  const bool wide = !is_floating(of) || of == DType::f64;
+  if (it.op == Op::argmax) return 16;
+  if (it.online) return wide ? 16 : 8;
+  return wide || it.op == Op::sum || it.op == Op::prod || it.kind == Kind::scan ? 8 : 4;
+}
+
+// What is left of it for packs beside the results of joins, which lie in two places that take turns.
 std::int64_t shared_for_packs(const Kernel& kernel, const Team& team) {
-  const auto joined = std::count_if(kernel.body.begin(), kernel.body.end(), [](const Instruction& it) {
-    return it.kind == Kind::reduce || it.kind == Kind::scan;
-  });
-  return shared_of_every_device - joined * 16 * ((team.members + 31) / 32);
+  std::int64_t joined = 0;
+  for (const Instruction& it : kernel.body)
+    if (it.kind == Kind::reduce || it.kind == Kind::scan) joined += joined_bytes(it, kernel);
+  return shared_of_every_device - joined * 2 * ((team.members + 31) / 32);
 }
 
 std::int64_t pack_bytes(const Kernel& kernel, const Team& team, int load) {
@@ -122,16 +131,25 @@ void fetch_ahead(const Kernel& kernel, const Analysis& analysis, Team& team, std
   }
 }
 
-void share_row(const Kernel& kernel, Analysis& analysis, Team& team, std::vector<int>& fetched) {
+// Threads that share a row of so many elements.
+int members_of(std::int64_t count, std::int64_t elements_of_thread, std::int64_t least) {
+  const std::int64_t wanted = (count + elements_of_thread - 1) / elements_of_thread;
+  return static_cast<int>(std::clamp<std::int64_t>(power_of_two_up_to(2 * wanted - 1), least, 1024));
+}
+
+// Elements of a thread.
+constexpr std::int64_t share_of_few_rows = 4;             // whose threads are many
+constexpr std::int64_t share_of_columns = 8;              // of which it adds up each, in a register of its own
+constexpr std::int64_t threads_of_multiprocessor = 1024;  // of 64 registers
+
+// A row is shared out in so many elements a thread, at least.
+void share_row(const Kernel& kernel, std::int64_t share, Analysis& analysis, Team& team, std::vector<int>& fetched) {
   const Dim inner = kernel.inner_count(), rows = extent_of(kernel, analysis.outer);
-  const bool few_rows = analysis.carried.empty() && rows.is_constant() && rows.constant() < 512;
-  const std::int64_t share = few_rows ? 4 : 16;  // elements a thread
   const std::int64_t count = inner.is_constant() ? inner.constant() : 256 * share;
-  const std::int64_t wanted = (count + share - 1) / share;
   // A warp is several teams where rows are so short that some of its lanes would have nothing to do.
-  const std::int64_t packs_a_row = few_rows ? 32 : (count + team.width - 1) / team.width;
+  const std::int64_t packs_a_row = share == share_of_few_rows ? 32 : (count + team.width - 1) / team.width;
   const std::int64_t least = std::clamp<std::int64_t>(power_of_two_up_to(2 * packs_a_row - 1), 4, 32);
-  team.members = static_cast<int>(std::clamp<std::int64_t>(power_of_two_up_to(2 * wanted - 1), least, 1024));
+  team.members = members_of(count, share, least);
   team.threads = team.members <= 32 && !rows.same(Dim(1)) ? 256 : team.members;
   if (!inner.is_constant()) return;
   // Kept values are registers: all turns of a row's walk are written out.
@@ -149,6 +167,45 @@ void share_row(const Kernel& kernel, Analysis& analysis, Team& team, std::vector
   if (kept.kept.empty() || static_cast<std::int64_t>(steps) * elements > 3000) return;
   team.turns = turns;
   analysis = std::move(kept);
+}
+
+// Fewer threads with more elements each join fewer results, as long as they have the registers; `most`: values of a
+// thread that leave it enough of 64.
+void share_row(const Kernel& kernel, Analysis& analysis, Team& team, std::vector<int>& fetched) {
+  constexpr std::int64_t usual = 16, of_columns = share_of_columns, of_long_rows = 32, least_long = 4096, most = 32;
+  const Dim length = kernel.inner_count(), rows = extent_of(kernel, analysis.outer);
+  const bool carries = !analysis.carried.empty();
+  const auto attempt = [&](std::int64_t share) {
+    ChosenTeam made{analysis, team};
+    share_row(kernel, share, made.analysis, made.team, made.fetched);
+    return made;
+  };
+  const auto take = [&](ChosenTeam made) {
+    analysis = std::move(made.analysis);
+    team = made.team;
+    fetched = std::move(made.fetched);
+  };
+  if (!carries && rows.is_constant() && rows.constant() < 512) return take(attempt(share_of_few_rows));
+  ChosenTeam made = attempt(usual);
+  const auto bound = [&](ChosenTeam other) {
+    other.team.blocks = static_cast<int>(threads_of_multiprocessor / other.team.threads);
+    take(std::move(other));
+  };
+  const bool is_block = made.team.turns > 0 && made.team.members > 32 && length.is_constant();
+  if (is_block && carries) {
+    ChosenTeam other = attempt(of_columns);
+    const std::int64_t sums = std::ranges::count_if(
+        kernel.body, [](const Instruction& it) { return it.kind == Kind::reduce && it.over_carried; });
+    if ((sums + std::ssize(other.analysis.kept)) * other.team.turns * team.width <= most)
+      return bound(std::move(other));
+  }
+  if (is_block && !carries && team.width == 8 && length.constant() >= least_long) {
+    ChosenTeam other = attempt(of_long_rows);
+    const auto loads = std::ranges::count_if(
+        other.analysis.kept, [&](int i) { return kernel.body[static_cast<std::size_t>(i)].kind == Kind::load; });
+    if (other.analysis.kept == made.analysis.kept && loads <= 1) return bound(std::move(other));
+  }
+  take(std::move(made));
 }
 
 // Whether the load is of whole packs, which begin at multiples of 16 bytes where its buffer does.
@@ -241,6 +298,26 @@ bool turns(const Kernel& kernel, const Analysis& analysis, int instruction, int 
   if (!runs_across(kernel, analysis, instruction, axis) || !values_in(it.index).empty()) return false;
   if (it.kind == Kind::load) return it.args[0] < 0;  // a predicate would tell its neighbours apart
   return analysis.facts[static_cast<std::size_t>(it.args[0])].vector;
+}
+
+std::int64_t rows_of_unit(const Kernel& kernel) {
+  constexpr std::int64_t least = 8, most = 128, of_any = 32;
+  constexpr std::int64_t multiprocessors = 132;  // of a large device; the order of additions is a matter of sizes alone
+  constexpr std::int64_t sums = 2, launch = 8;   // about so many rows' time: a unit's sums, one more kernel
+  const Dim rows = kernel.outer_count(), length = kernel.inner_count();
+  if (!rows.is_constant() || !length.is_constant()) return of_any;
+  const std::int64_t members = members_of(length.constant(), share_of_columns, 32);
+  const std::int64_t room = multiprocessors * threads_of_multiprocessor / members;
+  std::int64_t best = of_any, best_cost = -1;
+  for (std::int64_t chunk = least; chunk <= most; ++chunk) {
+    const std::int64_t units = rows.constant() / chunk, rest = rows.constant() % chunk;
+    const std::int64_t cost = (units + room - 1) / room * (chunk + sums) + (rest > 0 ? rest + launch : 0);
+    if (best_cost < 0 || cost < best_cost) {
+      best = chunk;
+      best_cost = cost;
+    }
+  }
+  return best;
 }
 
 bool holds_row(const Kernel& kernel) {

@@ -19,6 +19,9 @@ struct ChosenTeam {
 };
 ChosenTeam choose_team(const Kernel& kernel);
 
+// Rows that a unit walks in order where it adds up their columns (cut_columns), so that the units fill a device evenly.
+std::int64_t rows_of_unit(const Kernel& kernel);
+
 // Fewer rows do not stream: they leave most of a device without work.
 inline constexpr std::int64_t least_streamed_rows = 512;
 // The loads whose packs are asked for ahead (Team::ahead): those of the rows, and not what all rows read.

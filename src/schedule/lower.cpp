@@ -23,7 +23,7 @@ namespace weft {
 namespace {
 
 // On a device the order of additions is the kernel's own, so that chunks are as long as serves it.
-constexpr std::int64_t device_column_chunk = 32, device_part_rows = 256;
+constexpr std::int64_t device_part_rows = 256;
 
 using loop::Instruction;
 using loop::Kernel;
@@ -555,7 +555,7 @@ loop::Stages lower(const LoweringContext& context, const Group& walked, int grou
                                    [](const Instruction& it) { return it.kind == Kind::reduce && it.over_carried; });
   loop::Stages stages;
   if (columns)
-    stages = loop::cut_columns(kernel, on_host ? column_chunk : device_column_chunk);
+    stages = loop::cut_columns(kernel, on_host ? column_chunk : loop::rows_of_unit(kernel));
   else if (cuts)
     stages = loop::cut_reductions(kernel, !on_host ? inner ? part_of_row(kernel) : part_of_columns(kernel)
                                           : inner ? row_chunk

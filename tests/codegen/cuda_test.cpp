@@ -105,6 +105,23 @@ TEST_CASE("rows that a unit walks in order are read from where the row before ha
   CHECK(!contains(text, "p0.read("));
 }
 
+TEST_CASE("what many elements are divided by has its reciprocal once, and stores round what is computed") {
+  const std::string text = codegen::generate_cuda(loop::parse_kernel(R"(shares(bf16 p0[4194304], out bf16 p1[4194304])
+  outer i0<1024 inner i1<4096 vector
+  inner0 v0 bf16 = p0[4096*i0 + i1]
+  inner0 v1 f32 = cast(v0)
+  outer1 v2 f32 = reduce_sum(v1)
+  inner1 v3 f32 = div(v1, v2)
+  inner1 v4 bf16 = cast(v3)
+  inner1 p1[4096*i0 + i1] = v4
+)"))
+                               .text;
+  CHECK(contains(text, "const Divisor d2(v2);"));
+  CHECK(contains(text, "v3 = v1 / d2;"));
+  CHECK(contains(text, "NewPack<bfloat16, 8> q5;"));
+  CHECK(contains(text, "q5.set(j, v3);"));
+}
+
 namespace {
 // y[i] = the sum of x[j] w[i, j] over 2,048 of j; the rows of w begin at `first`.
 loop::Kernel matrix_times_vector(std::int64_t rows, DType dtype, std::int64_t first = 0) {

@@ -2,6 +2,8 @@
 // that are fetched ahead and the memory of joins together are more than the 48 KB that need no consent.
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include "tests/cuda/support.hpp"
 #include "weft/weft.hpp"
 
@@ -82,6 +84,52 @@ TEST_CASE("cuda: log-softmax with its gradient, and integers, of wide rows") {
   CHECK(all(to(found.rows, Device::cpu()) == wanted.rows).item<bool>());
   CHECK(all(to(found.columns, Device::cpu()) == wanted.columns).item<bool>());
   CHECK(all(to(found.upto, Device::cpu()) == wanted.upto).item<bool>());
+}
+
+TEST_CASE("cuda: rows that are divided by one number each have the host's quotients, to the last bit") {
+  constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor given =
+      from_list({0.0F, -0.0F, 1e-45F, -3e-39F, 1.2e-38F, 7e-31F, 1e-23F, 3.0F, -1e23F, 3.4e38F, inf, nan});
+  const Tensor random = sample({512}, 7) * pow(full({512}, 2), round(sample({512}, 8) * 40));
+  const Tensor numbers = concat({random, given}, 0), divisors = reshape(numbers, {524, 1});
+  const auto quotients = [](const Tensor& a, const Tensor& b) { return a / b; };
+  const Tensor found = to(compile(quotients)(to(numbers, Device::cuda()), to(divisors, Device::cuda())), Device::cpu());
+  const Tensor wanted = quotients(numbers, divisors);
+  const auto bits = [](const Tensor& a) { return bitcast(where(isnan(a), full({}, 1), a), DType::i32); };
+  CHECK(all(bits(found) == bits(wanted)).item<bool>());
+}
+
+TEST_CASE(
+    "cuda: the greatest, the least and the shares of long rows of 16-bit floats, with NaN, zeros and small numbers") {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const Tensor numbers = sample({600, 4096}, 9), at = remainder(arange(600 * 4096) * 7919, 5003);
+    const auto where_at = [&](std::int64_t i, float x) {
+      return where(reshape(at, {600, 4096}) == i, full({}, x), numbers);
+    };
+    for (const Tensor& given :
+         {where_at(17, std::numeric_limits<float>::quiet_NaN()), where_at(18, -0.0F),
+          where_at(19, std::numeric_limits<float>::infinity()), where(numbers < 0, full({}, 0), numbers),
+          where(numbers < 0, full({}, -std::numeric_limits<float>::infinity()), numbers * 4),
+          numbers * numbers * full({}, 6e-8), -abs(numbers)}) {
+      const Tensor x = cast(given, dtype);
+      const auto statistics = [](const Tensor& v) {
+        const Tensor wide = cast(v, DType::f32);
+        return std::vector<Tensor>{amax(v, {1}), amin(v, {1}), cast(wide / sum(abs(wide), {1}, true), v.dtype()),
+                                   softmax(v, 1)};
+      };
+      const std::vector<Tensor> found = compile(statistics)(to(x, Device::cuda())), wanted = statistics(x);
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        const Tensor there = to(found[i], Device::cpu());
+        CHECK(all(isnan(there) == isnan(wanted[i])).item<bool>());
+        const auto finite = [&](const Tensor& a) {
+          return where(isfinite(wanted[i]), cast(a, DType::f32), full({}, 0));
+        };
+        const Tensor apart = abs(finite(there) - finite(wanted[i]));
+        CHECK(all(apart <= abs(finite(wanted[i])) * full({}, i < 2 ? 0 : 0.01) + full({}, i < 2 ? 0 : 1e-7))
+                  .item<bool>());
+      }
+    }
+  }
 }
 
 TEST_SUITE_END();
