@@ -8,12 +8,13 @@
 #include "providers/sources.hpp"
 #include "runtime/cuda/stored_steps.hpp"
 #include "runtime/host/steps.hpp"
+#include "schedule/slices.hpp"
 
 namespace weft::providers {
 
 namespace {
 
-class Generated final : public Payload {
+class Generated final : public Payload, public HasKernels {
  public:
   explicit Generated(std::vector<loop::Kernel> kernels) : kernels_(std::move(kernels)) {}
   std::string details() const override {
@@ -74,6 +75,7 @@ class Generated final : public Payload {
   }
   bool generated() const override { return true; }
   const loop::Kernel* kernel() const override { return &kernels_[0]; }
+  std::span<const loop::Kernel> kernels() const override { return kernels_; }
   runtime::EntryPoint emit(providers::Sources& sources) const override { return sources.add(kernels_); }
 
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
