@@ -1,5 +1,7 @@
 // Slices at positions that are known when they are read: slice with an Index, update_slice, and a cache that grows in a
 // compiled step.
+#include <random>
+
 #include "tests/loops/support.hpp"
 #include "tests/record/refused.hpp"
 
@@ -134,6 +136,46 @@ TEST_CASE("a slice of a state that a step computes is written where it lies, who
     CHECK_THROWS_AS(compiled(made, x, Index(62)), Error);
     check_close(made.k, expected.k);
     check_close(made.v, expected.v);
+  }
+}
+
+// Six random uses of two states [2, 64, 4]: parts of them, sums over them, and slices written at positions that are
+// known, given or computed.
+template <unsigned seed>
+Tensor random_step(Caches& c, const Tensor& x, const Index& at) {
+  std::mt19937 random(seed);
+  std::vector<Tensor> values{x, tanh(x)};
+  for (int turn = 0; turn < 6; ++turn) {
+    Tensor& cache = random() % 2 ? c.k : c.v;
+    const Tensor a = values[random() % values.size()], b = values[random() % values.size()];
+    const unsigned kind = random() % 3;
+    const Index place = kind == 0   ? Index(static_cast<std::int64_t>(random() % 60))
+                        : kind == 1 ? at
+                                    : Index(minimum(at.tensor() + static_cast<std::int64_t>(random() % 5), 61));
+    switch (random() % 6) {
+      case 0: values.push_back(slice(cache, 1, place, 3) * a); break;
+      case 1: values.push_back(sin(a) + b); break;
+      case 2: values.push_back(a * mean(cache, 1, true)); break;
+      default:
+        cache = update_slice(cache, slice(sin(a) * b, 1, 0, static_cast<std::int64_t>(1 + random() % 3)), 1, place);
+    }
+  }
+  return concat(values, 1);
+}
+
+TEST_CASE("random steps over states give what they give eagerly") {
+  constexpr CacheStep steps[] = {random_step<1>, random_step<2>, random_step<3>, random_step<4>,
+                                 random_step<5>, random_step<6>, random_step<7>, random_step<8>};
+  for (std::size_t i = 0; i < std::size(steps); ++i) {
+    CAPTURE(i);
+    auto compiled = compile(steps[i]);
+    Caches made{noise({2, 64, 4}, 1), noise({2, 64, 4}, 2)}, expected = made;
+    const Tensor x = noise({2, 3, 4}, 3);
+    for (const std::int64_t at : {0, 61, 5}) {
+      check_close(compiled(made, x, at), steps[i](expected, x, at));
+      check_close(made.k, expected.k);
+      check_close(made.v, expected.v);
+    }
   }
 }
 
