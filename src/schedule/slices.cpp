@@ -50,6 +50,7 @@ Dim over_slots(Kernel& kernel, Dim dim, bool is_slot) {
 // The one axis of a pointwise kernel as runs of `part` elements, so that the lanes go on walking neighbours.
 void split_axis(Kernel& kernel, Dim part) {
   if (kernel.axes.size() != 1 || kernel.axes[0].inner || kernel.parameters.size() > 1) return;
+  if (kernel.parameters.size() == 1 && kernel.axes[0].extent.is_constant()) return;
   const Dim extent = kernel.axes[0].extent, count = loop::over_symbols(extent, kernel), axis = dims::axis(0, extent);
   if (!count.is_constant() || !part.is_constant() || part.constant() < 1 || count.constant() % part.constant() != 0 ||
       std::ranges::any_of(kernel.body, [&](const Instruction& it) { return !dims::linear_in(it.index, axis).linear; }))
@@ -180,6 +181,9 @@ class SliceWriter {
         any_between(uses(position).writers, writer, s) || any_between(uses(result).readers, 0, s) ||
         any_between(uses(result).writers, 0, s))
       return {};
+    // Before what may stop the call nothing is written into an argument's memory.
+    for (std::size_t other = writer + 1; other < s; ++other)
+      if (schedule_.steps[other].payload->may_fail()) return {};
     const std::span<const Kernel> kernels = kernels_of(schedule_.steps[writer]);
     if (kernels.empty()) return {};
     const std::size_t buffers = kernels[0].buffers.size();

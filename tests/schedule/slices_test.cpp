@@ -82,6 +82,20 @@ TEST_CASE("an update stays where its kernel has other readers, or somebody reads
   }
 }
 
+TEST_CASE("an update stays after a check of what its kernel computes too: the state is written where it lies") {
+  for (const Device device : {Device::cpu(), Device::cuda()}) {
+    Traced t;
+    const Tensor x = t.input(device, Shape::of(64), DType::i64), at = t.input(device, Shape(), DType::i64);
+    const Tensor index = x + 1, cache = t.input(device, Shape::of(512), DType::i64);
+    const Tensor found = gather(t.input(device, Shape::of(40)), index);  // has a check of the index
+    Schedule schedule =
+        make_schedule(inline_calls(t.graph({updated(cache, index * 2, at, 0), found})), device, providers::all());
+    plan_memory(schedule, device);
+    INFO(to_text(schedule));
+    CHECK(schedule.donations.size() == 1);
+  }
+}
+
 TEST_CASE("on a device kernels of one launch write slices of several states, and of none") {
   const Schedule schedule = scheduled(Device::cuda(), [](State& s) {
     const auto turned = [&](const Tensor& x) {
