@@ -57,7 +57,7 @@ class Generated final : public Payload, public HasKernels {
     return std::make_shared<Generated>(std::move(kernels));
   }
   std::shared_ptr<const Payload> reading_early(const std::vector<bool>& steady) const override {
-    if (!loop::streams_rows(kernels_[0])) return nullptr;
+    if (!loop::gains_by_reading_early(kernels_[0])) return nullptr;
     std::vector<loop::Kernel> kernels = kernels_;
     for (std::size_t b = 0; b < kernels[0].buffers.size(); ++b) {
       const bool is_steady = std::ranges::all_of(
