@@ -36,7 +36,7 @@ class Generator : DeviceLoops {
          (sets_ > 1 ? "ArgumentTable<" + std::to_string(sets_) + ", " + shape + "table"
                     : "Arguments<" + shape + "arguments") +
          ") {");
-    const bool early = team_.ahead > 0 && begins_early();
+    const bool early = (team_.ahead > 0 || !later_.empty()) && begins_early();
     if (!early) line("after_earlier_kernels();");
     if (sets_ > 1) {
       line("const int set = table.set_of(blockIdx.x);");
@@ -48,6 +48,7 @@ class Generator : DeviceLoops {
     addresses();
     packs_in_shared_memory();
     if (team_.ahead > 0) ask_for_first_packs();
+    if (!later_.empty()) ask_for_later_packs();
     if (early) line("after_earlier_kernels();");
     if (joins(nest_.body)) line("int joins = 0;");
     write(nest_.body);
@@ -171,7 +172,8 @@ class Generator : DeviceLoops {
   // ---- rows whose packs are asked for ahead
   // What is read before the kernels in front have ended: of that they write nothing.
   bool begins_early() const {
-    return std::ranges::all_of(ahead_, [&](int i) { return kernel_.buffers[std::size_t(at(i).buffer)].steady; });
+    return std::ranges::all_of(team_.ahead > 0 ? ahead_ : later_,
+                               [&](int i) { return kernel_.buffers[std::size_t(at(i).buffer)].steady; });
   }
   std::string packs_of(const char* name, int load) const {
     return pack_type(load) + " " + name + number(load) + "[" + number(team_.ahead) + "]";
@@ -209,6 +211,20 @@ class Generator : DeviceLoops {
     for (const int i : ahead_) line(packs_of("now", i) + ";");
     line("const index first_row = " + first_row() + ", rows_on = " + rows_on() + ";");
     line("if (words && first_row < rows) " + asked("first_row", "member", "now"));
+  }
+
+  // ---- a row of which a later walk reads more
+  void ask_for_later_packs() {
+    count_rows();
+    for (const int i : later_) line(pack_type(i) + " later" + number(i) + "[" + number(team_.turns) + "];");
+    const Inside outside = inside_;
+    const int depth_outside = depth_;
+    inside_ = Inside::turn;
+    open_positions();
+    open_pack();
+    for (const int i : later_) line("later" + number(i) + "[turn]" + read_pack(i));
+    while (depth_ > depth_outside) close();
+    inside_ = outside;
   }
 
   // The packs that a thread has of a row, in steps: in each it asks for those of the next one, of the next row in the
@@ -271,6 +287,8 @@ class Generator : DeviceLoops {
         line("New" + pack_type(i) + " q" + number(i) + ";");
       else if (uses_ahead_ && std::ranges::find(ahead_, i) != ahead_.end())
         line("const " + pack_type(i) + "& p" + number(i) + " = now" + number(i) + "[turn];");
+      else if (std::ranges::find(later_, i) != later_.end())
+        line("const " + pack_type(i) + "& p" + number(i) + " = later" + number(i) + "[turn];");
       else if (uses_ahead_)
         line(pack_type(from) + " p" + number(i) + "; p" + number(i) + ".read_words(" + pack_place(from) + ");");
       else if (nest_.is_fetched(i) && !reloads)
@@ -446,6 +464,7 @@ class Generator : DeviceLoops {
 
   const int product_ = loop::product_in(kernel_);
   const std::vector<int> ahead_ = loop::loads_ahead(kernel_, analysis_);
+  const std::vector<int> later_ = loop::loads_of_later_walks(loop::choose_team(kernel_), kernel_);
   bool uses_ahead_ = false;  // whose packs are there
 };
 

@@ -142,12 +142,13 @@ std::string DeviceLoops::rows_on() const {
 }
 
 void DeviceLoops::count_rows() {
+  if (std::exchange(counts_rows_, true)) return;
   line("const int member = threadIdx.x" + (teams() > 1 ? " % " + number(team_.members) : std::string()) + ";");
   line("const index rows = " + text_of(product(analysis_.outer)) + ", positions = " + text_of(positions()) + ";");
 }
 
 void DeviceLoops::open_grid_of_rows() {
-  if (team_.ahead == 0) count_rows();
+  count_rows();
   const bool named = team_.ahead > 0;
   open("for (index row = " + (named ? "first_row" : first_row()) +
        "; row < rows; row += " + (named ? "rows_on" : rows_on()) + ") {");

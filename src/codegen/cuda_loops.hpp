@@ -21,6 +21,7 @@ class DeviceLoops : protected DeviceWriter {
   std::string first_row() const;
   std::string rows_on() const;
   void count_rows();
+  bool counts_rows_ = false;  // which the function's head has done
 
   // ---- a team of threads
   void open_team();

@@ -338,6 +338,32 @@ std::vector<int> loads_ahead(const Kernel& kernel, const Analysis& analysis) {
 
 bool streams_rows(const Kernel& kernel) { return choose_team(kernel).team.ahead > 0; }
 
+std::vector<int> loads_of_later_walks(const ChosenTeam& chosen, const Kernel& kernel) {
+  constexpr std::int64_t most_packs = 4;  // of a thread, in registers
+  const auto& [analysis, team, fetched] = chosen;
+  if (analysis.form != Form::rows || !analysis.outer.empty() || !analysis.carried.empty() || !analysis.inner.empty() ||
+      team.turns == 0 || team.width == 1 || !fetched.empty() || has_scans(kernel))
+    return {};
+  std::vector<bool> known(kernel.body.size(), false);
+  std::vector<int> loads;
+  for (std::size_t walk = 0; walk < analysis.walks.size(); ++walk)
+    for (const Step& step : analysis.walks[walk]) {
+      const Instruction& it = kernel.body[static_cast<std::size_t>(step.instruction)];
+      if (step.how != Step::How::compute || it.kind != Kind::load || known[static_cast<std::size_t>(step.instruction)])
+        continue;
+      known[static_cast<std::size_t>(step.instruction)] = true;
+      if (walk > 0 && it.args[0] < 0 && values_in(it.index).empty() &&
+          is_contiguous(kernel, analysis, step.instruction))
+        loads.push_back(step.instruction);
+    }
+  return std::ssize(loads) * team.turns <= most_packs ? loads : std::vector<int>();
+}
+
+bool gains_by_reading_early(const Kernel& kernel) {
+  const ChosenTeam chosen = choose_team(kernel);
+  return chosen.team.ahead > 0 || !loads_of_later_walks(chosen, kernel).empty();
+}
+
 bool has_scans(const Kernel& kernel) {
   return std::any_of(kernel.body.begin(), kernel.body.end(),
                      [](const Instruction& it) { return it.kind == Kind::scan; });

@@ -8,12 +8,13 @@
 #include "providers/sources.hpp"
 #include "runtime/cuda/stored_steps.hpp"
 #include "runtime/host/steps.hpp"
+#include "schedule/slices.hpp"
 
 namespace weft::providers {
 
 namespace {
 
-class Generated final : public Payload {
+class Generated final : public Payload, public HasKernels {
  public:
   explicit Generated(std::vector<loop::Kernel> kernels) : kernels_(std::move(kernels)) {}
   std::string details() const override {
@@ -56,7 +57,7 @@ class Generated final : public Payload {
     return std::make_shared<Generated>(std::move(kernels));
   }
   std::shared_ptr<const Payload> reading_early(const std::vector<bool>& steady) const override {
-    if (!loop::streams_rows(kernels_[0])) return nullptr;
+    if (!loop::gains_by_reading_early(kernels_[0])) return nullptr;
     std::vector<loop::Kernel> kernels = kernels_;
     for (std::size_t b = 0; b < kernels[0].buffers.size(); ++b) {
       const bool is_steady = std::ranges::all_of(
@@ -74,6 +75,7 @@ class Generated final : public Payload {
   }
   bool generated() const override { return true; }
   const loop::Kernel* kernel() const override { return &kernels_[0]; }
+  std::span<const loop::Kernel> kernels() const override { return kernels_; }
   runtime::EntryPoint emit(providers::Sources& sources) const override { return sources.add(kernels_); }
 
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {

@@ -44,8 +44,10 @@ class UpdatePayload : public StoredPayload<Stored> {
     return std::make_unique<typename Own::OnDevice>(this->stored_.what, checked_, preparation);
   }
 
- private:
+ protected:
   std::vector<int> buffers_;
+
+ private:
   bool checked_ = false;
 };
 

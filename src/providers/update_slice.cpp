@@ -2,6 +2,7 @@
 #include "providers/update_payload.hpp"
 #include "runtime/cuda/steps.hpp"
 #include "runtime/host/steps.hpp"
+#include "schedule/slices.hpp"
 
 namespace weft::providers {
 
@@ -19,12 +20,27 @@ runtime::SliceUpdate update_of(const Candidate& candidate) {
   return update;
 }
 
-class SlicePayload final : public UpdatePayload<SlicePayload, runtime::StoredSliceUpdate> {
+class SlicePayload final : public UpdatePayload<SlicePayload, runtime::StoredSliceUpdate>, public UpdatesSlice {
  public:
   using OnDevice = runtime::cuda::DeviceUpdate;
   explicit SlicePayload(const Candidate& candidate)
       : UpdatePayload(runtime::StoredSliceUpdate(update_of(candidate)), candidate),
         dtype_(candidate.result().type.dtype) {}
+  std::string details() const override {
+    return (stored_.what.length.same(Dim(0)) ? ", but for the slice, which a kernel writes" : "") +
+           UpdatePayload::details();
+  }
+  runtime::EntryPoint emit(Sources& sources) const override {
+    return stored_.what.length.same(Dim(0)) ? runtime::EntryPoint() : UpdatePayload::emit(sources);
+  }
+  const runtime::SliceUpdate& slice() const override { return stored_.what; }
+  std::shared_ptr<const Payload> without_slice(std::vector<int>& buffers) const override {
+    buffers[1] = buffers[2];  // it reads no update
+    auto rest = std::make_shared<SlicePayload>(*this);
+    rest->stored_.what.length = rest->stored_.what.offsets[1] = 0;
+    rest->buffers_ = buffers;
+    return rest;
+  }
   std::pair<std::string, std::string> function(bool checked) const {
     return {codegen::cuda_update_slice_name(dtype_, checked), codegen::cuda_update_slice(dtype_, checked)};
   }

@@ -18,6 +18,8 @@ bool is_collective(const std::vector<Touched>& step) {
   return std::ranges::any_of(step, [](const Touched& touched) { return touched.begin == by_collectives.begin; });
 }
 
+bool is_idle(const std::vector<Touched>& step) { return step.size() == 1 && step[0].begin == by_idle.begin; }
+
 constexpr int lane_of_collectives = most_lanes - 1;
 
 // Of many steps: those of a lane run in order, so each comes after the latest one of the other lane that it depends on.
@@ -26,11 +28,13 @@ std::vector<Ordered> assign_two_lanes(std::span<const std::vector<Touched>> step
   std::vector<std::size_t> collectives;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const auto waits_for = [&](std::size_t j) {
-      if (!depends(steps[i], steps[j])) return false;
+      if (ordered[j].lane < 0 || !depends(steps[i], steps[j])) return false;
       ordered[i].after.push_back(j);
       return true;
     };
-    if (is_collective(steps[i])) {
+    if (is_idle(steps[i])) {
+      ordered[i].lane = -1;
+    } else if (is_collective(steps[i])) {
       ordered[i].lane = lane_of_collectives;
       for (std::size_t j = i; j-- > 0;)
         if (ordered[j].lane != lane_of_collectives && waits_for(j)) break;
@@ -74,6 +78,10 @@ std::vector<Ordered> assign_lanes(std::span<const std::vector<Touched>> steps) {
   std::vector<std::size_t> first;  // what the latest large collective waits for, the latest first
   for (std::size_t i = 0; i < steps.size(); ++i) {
     std::vector<std::size_t> after;
+    if (is_idle(steps[i])) {
+      ordered[i].lane = -1;
+      continue;
+    }
     if (!apart || !is_collective(steps[i]))
       for (const std::size_t j : first) {
         if (before[i][j]) continue;

@@ -17,6 +17,8 @@ struct Touched {
 // What a collective touches besides: they run one after the other, in a lane of their own, the last. Who waits for none
 // of them never waits.
 inline constexpr Touched by_collectives{1, 2, true};
+// All that a step touches which does nothing (runtime/idle.hpp). Its lane is -1.
+inline constexpr Touched by_idle{UINTPTR_MAX - 1, UINTPTR_MAX, false};
 
 // A collective that moves more than twice as much as the one after it is what takes long: steps after it come after
 // what it waits for, also in other lanes (hasten_large of schedule/order.cpp has put there what can wait). More steps

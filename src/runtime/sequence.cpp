@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/fail.hpp"
+#include "runtime/idle.hpp"
 #include "runtime/processes/collective_step.hpp"
 #include "runtime/transfer.hpp"
 
@@ -182,6 +183,11 @@ std::vector<std::vector<Touched>> Sequence::touched(std::span<void* const> point
                                                     std::span<const std::int64_t> numbers) const {
   std::vector<std::vector<Touched>> all(steps_.size());
   for (std::size_t s = 0; s < steps_.size(); ++s) {
+    const auto* const may_be_idle = dynamic_cast<const MayBeIdle*>(steps_[s].step.get());
+    if (may_be_idle && may_be_idle->is_idle({pointers.data() + steps_[s].table, numbers, {}, nullptr})) {
+      all[s].push_back(by_idle);
+      continue;
+    }
     for (std::size_t i = steps_[s].table; i < end_of(s); ++i) {
       const auto index = static_cast<std::size_t>(table_[i]);
       const auto begin = reinterpret_cast<std::uintptr_t>(pointers[i]);

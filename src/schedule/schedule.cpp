@@ -23,6 +23,7 @@
 #include "schedule/places.hpp"
 #include "schedule/recomputations.hpp"
 #include "schedule/repeats.hpp"
+#include "schedule/slices.hpp"
 
 namespace weft {
 namespace {
@@ -156,6 +157,7 @@ class Scheduler {
     close_tables();
     if (!of_nodes.empty()) ranks.resize(schedule_.steps.size(), UINT32_MAX);
     order_steps(schedule_, checked_steps, ranks, Score(graph_, device_), device_);
+    if (choices_.fuses) write_slices(schedule_, device_, providers_);
     buffers_.drop_unread_constants(schedule_.steps);
     schedule_.decisions = std::move(grouping_.decisions);
     return std::move(schedule_);

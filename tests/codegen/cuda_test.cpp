@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "base/options.hpp"
+#include "loop/device_team.hpp"
 #include "loop/parse.hpp"
 #include "loop/stages.hpp"
 #include "providers/product.hpp"
@@ -179,6 +180,39 @@ TEST_CASE("rows of weights that no kernel in front writes are asked for before t
   CHECK(contains(text, "steady bf16 p1["));
   CHECK(loop::to_text(loop::parse_kernel(text)) == text);
   CHECK(loop::shared_text(kernel) != loop::shared_text(matrix_times_vector(512, DType::bf16)));
+}
+
+TEST_CASE("what only the later walk over a single row reads is asked for before the first, and before the wait") {
+  const auto norm_of = [](bool is_steady, bool is_one) {
+    const std::string along = is_one ? "i0" : "i1", at = is_one ? "i0" : "2048*i0 + i1";
+    return loop::parse_kernel(std::string("norm(bf16 p0[65536], ") + (is_steady ? "steady " : "") +
+                              "bf16 p1[2048], out bf16 p2[65536])\n  " + (is_one ? "" : "outer i0<32 ") + "inner " +
+                              along + "<2048 vector\n  inner0 v0 bf16 = p0[" + at + R"(]
+  inner0 v1 f32 = cast(v0)
+  inner0 v2 f32 = mul(v1, v1)
+  outer1 v3 f32 = reduce_sum(v2)
+  outer1 v4 f32 = rsqrt(v3)
+  inner1 v5 f32 = mul(v1, v4)
+  inner0 v6 bf16 = p1[)" + along +
+                              R"(]
+  inner0 v7 f32 = cast(v6)
+  inner1 v8 f32 = mul(v5, v7)
+  inner1 v9 bf16 = cast(v8)
+  inner1 p2[)" + at + "] = v9\n");
+  };
+  const auto asks = [&](bool is_steady, bool is_one) -> std::string {
+    const std::string text = codegen::generate_cuda(norm_of(is_steady, is_one)).text;
+    const std::size_t waits = text.find("after_earlier_kernels();"), asks = text.find("later6[turn].read(x1"),
+                      joins = text.find("join_team");
+    REQUIRE(waits != std::string::npos);
+    if (asks == std::string::npos) return "where it is used";
+    CHECK(asks < joins);
+    return asks < waits ? "before the wait" : "after the wait";
+  };
+  CHECK(asks(true, true) == "before the wait");
+  CHECK(asks(false, true) == "after the wait");  // a kernel in front may write it
+  CHECK(asks(true, false) == "where it is used");
+  CHECK(loop::gains_by_reading_early(norm_of(false, true)));
 }
 
 TEST_CASE("indices have 32 bits where bounds prove it, and packs are as wide as 16 bytes") {

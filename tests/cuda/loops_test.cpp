@@ -78,6 +78,40 @@ TEST_CASE("cuda: a cache is updated where it lies, and not by a call of which a 
   CHECK(sum(cache.k).item() == before);
 }
 
+TEST_CASE("cuda: kernels write slices of states where they lie, in recorded calls too") {
+  struct Caches {
+    Tensor k, v;
+    static Tensor step(Caches& c, const Tensor& x, const Tensor& w, const Index& at) {
+      const auto turned = [](const Tensor& y) {
+        const Tensor first = slice(y, 2, 0, 32), second = slice(y, 2, 32, 64);
+        return concat({first - second, first + second}, 2);
+      };
+      const Tensor q = turned(reshape(matmul(x, w), {12, 1, 64}));  // a launch of both: one writes into the state
+      c.k = update_slice(c.k, turned(reshape(matmul(x, slice(w, 1, 0, 512)), {8, 1, 64})), 1, at);
+      c.v = update_slice(c.v, reshape(sin(matmul(x, slice(w, 1, 256, 768))), {8, 1, 64}), 1, at);
+      return sum(q) + sum(c.k * c.v, 1);
+    }
+  };
+  auto compiled = compile(Caches::step);
+  const Tensor x = sample({1, 256}, 1), w = sample({256, 768}, 2) * 0.1;
+  Caches made{there(sample({8, 32, 64}, 3)), there(sample({8, 32, 64}, 4))};
+  Caches expected{sample({8, 32, 64}, 3), sample({8, 32, 64}, 4)};
+  Caches held;
+  for (int i = 0; i < 8; ++i) {
+    const std::int64_t at = i == 5 ? 31 : i;
+    if (i == 4) held = made;
+    const Tensor before = i == 4 ? (made.k * 1).eval() : Tensor();
+    check_close(compiled(made, there(x + i), there(w), at), Caches::step(expected, x + i, w, at));
+    check_close(made.k, expected.k);
+    check_close(made.v, expected.v);
+    if (before.defined()) check_close(held.k, to(before, Device::cpu()));
+    held = {};
+  }
+  CHECK_THROWS_AS((compiled(made, there(x), there(w), Index(32)).eval(), sum(made.k).item()), Error);
+  check_close(made.k, expected.k);
+  check_close(made.v, expected.v);
+}
+
 // From the second size on, sizes are symbols: a loop, a choice and a factorization run at the values that these have.
 TEST_CASE("cuda: loops, choices and factorizations at changing sizes by the eager executor") {
   const auto f = [](const Tensor& x) {

@@ -1,5 +1,7 @@
 // Slices at positions that are known when they are read: slice with an Index, update_slice, and a cache that grows in a
 // compiled step.
+#include <random>
+
 #include "tests/loops/support.hpp"
 #include "tests/record/refused.hpp"
 
@@ -66,6 +68,132 @@ TEST_CASE(
                        doctest::Contains("the position is out of range [0, 65535]"), Error);
   CHECK_THROWS_AS(compiled(cache, row, Index(-1)), Error);
   CHECK(sum(cache.k).item() == before);
+}
+
+// Each way in which a step may use its state, of [2, 64, 4] and the same; x [2, 3, 4] at positions `at` of axis 1.
+namespace {
+struct Caches {
+  Tensor k, v;
+};
+using CacheStep = Tensor (*)(Caches&, const Tensor& x, const Index& at);
+constexpr CacheStep cache_steps[] = {
+    [](Caches& c, const Tensor& x, const Index& at) {
+      c.k = update_slice(c.k, tanh(x) * 2, 1, at);
+      return sum(c.k, 1);
+    },
+    [](Caches& c, const Tensor& x, const Index& at) {  // two of one kernel
+      c.k = update_slice(c.k, tanh(x), 1, at), c.v = update_slice(c.v, sin(x) * 2, 1, at);
+      return matmul(c.k, transpose(c.v));
+    },
+    [](Caches& c, const Tensor& x, const Index& at) {  // what is written is read elsewhere too
+      const Tensor made = tanh(x) + 1;
+      c.k = update_slice(c.k, made, 1, at);
+      return made * sum(c.k, 1, true);
+    },
+    [](Caches& c, const Tensor& x, const Index& at) {  // made of what it overwrites
+      c.k = update_slice(c.k, tanh(x) + slice(c.k, 1, at, 3), 1, at);
+      return sum(c.k, 1);
+    },
+    [](Caches& c, const Tensor& x, const Index& at) {  // the old state is read before and after
+      const Tensor old = c.k, before = sum(old, 1, true);
+      c.k = update_slice(old, tanh(x) + before, 1, at);
+      return sum(c.k, 1) + cumsum(old, 1)[0][5];
+    },
+    [](Caches& c, const Tensor& x, const Index& at) {  // one after the other, and a place that is computed
+      const Index first(minimum(at.tensor() * 2, 61));
+      c.k = update_slice(update_slice(c.k, tanh(x), 1, at), exp(x), 1, first);
+      return sum(c.k, 1);
+    },
+    [](Caches& c, const Tensor& x, const Index& at) {  // the other state's place is what this one's was
+      std::swap(c.k, c.v);
+      c.k = update_slice(c.k, tanh(x), 1, at);
+      return sum(c.k - c.v, 1);
+    },
+    [](Caches& c, const Tensor& x, const Index& at) {  // a reduction, a product, and along the last axis
+      c.k = update_slice(c.k, sum(unsqueeze(x, -1) * ones({8}), -1), 1, at);
+      c.v = update_slice(c.v, matmul(x, sin(ones({4, 4}))), 1, at);
+      const Tensor column = update_slice(c.v, amax(c.k * 2, 2, true), 2, Index(minimum(at.tensor(), 3)));
+      return sum(c.k, 1) + sum(column, 1);
+    },
+};
+}  // namespace
+
+TEST_CASE("a slice of a state that a step computes is written where it lies, whoever reads what, at every position") {
+  const Tensor x = noise({2, 3, 4}, 3);
+  for (std::size_t i = 0; i < std::size(cache_steps); ++i) {
+    CAPTURE(i);
+    auto compiled = compile(cache_steps[i]);
+    Caches made{noise({2, 64, 4}, 1), noise({2, 64, 4}, 2)}, expected = made;
+    made.k.eval(), made.v.eval();
+    for (const std::int64_t at : {0, 61, 17, 18, 2}) {
+      const Caches held = at == 17 ? made : Caches{};  // somebody else has the state: nothing may be written there
+      const Tensor before = at == 17 ? (made.k * 1).eval() : Tensor();
+      check_close(compiled(made, x + at, at), cache_steps[i](expected, x + at, at));
+      check_close(made.k, expected.k);
+      check_close(made.v, expected.v);
+      if (before.defined()) check_close(held.k, before, 0);
+    }
+    CHECK_THROWS_AS(compiled(made, x, Index(62)), Error);
+    check_close(made.k, expected.k);
+    check_close(made.v, expected.v);
+  }
+}
+
+// Six random uses of two states [2, 64, 4]: parts of them, sums over them, and slices written at positions that are
+// known, given or computed.
+template <unsigned seed>
+Tensor random_step(Caches& c, const Tensor& x, const Index& at) {
+  std::mt19937 random(seed);
+  std::vector<Tensor> values{x, tanh(x)};
+  for (int turn = 0; turn < 6; ++turn) {
+    Tensor& cache = random() % 2 ? c.k : c.v;
+    const Tensor a = values[random() % values.size()], b = values[random() % values.size()];
+    const unsigned kind = random() % 3;
+    const Index place = kind == 0   ? Index(static_cast<std::int64_t>(random() % 60))
+                        : kind == 1 ? at
+                                    : Index(minimum(at.tensor() + static_cast<std::int64_t>(random() % 5), 61));
+    switch (random() % 6) {
+      case 0: values.push_back(slice(cache, 1, place, 3) * a); break;
+      case 1: values.push_back(sin(a) + b); break;
+      case 2: values.push_back(a * mean(cache, 1, true)); break;
+      default:
+        cache = update_slice(cache, slice(sin(a) * b, 1, 0, static_cast<std::int64_t>(1 + random() % 3)), 1, place);
+    }
+  }
+  return concat(values, 1);
+}
+
+TEST_CASE("random steps over states give what they give eagerly") {
+  constexpr CacheStep steps[] = {random_step<1>, random_step<2>, random_step<3>, random_step<4>,
+                                 random_step<5>, random_step<6>, random_step<7>, random_step<8>};
+  for (std::size_t i = 0; i < std::size(steps); ++i) {
+    CAPTURE(i);
+    auto compiled = compile(steps[i]);
+    Caches made{noise({2, 64, 4}, 1), noise({2, 64, 4}, 2)}, expected = made;
+    const Tensor x = noise({2, 3, 4}, 3);
+    for (const std::int64_t at : {0, 61, 5}) {
+      check_close(compiled(made, x, at), steps[i](expected, x, at));
+      check_close(made.k, expected.k);
+      check_close(made.v, expected.v);
+    }
+  }
+}
+
+TEST_CASE("slices of lengths that change are written where they lie") {
+  const auto step = [](Caches& c, const Tensor& x, const Index& at) {
+    c.k = update_slice(c.k, tanh(x) * 2, 1, at);
+    return sum(c.k);
+  };
+  auto compiled = compile(step);
+  Caches made{noise({2, 64, 4}, 1)}, expected = made;
+  made.k.eval();
+  for (const std::int64_t length : {3, 5, 7, 64, 1, 9}) {
+    const Tensor x = noise({2, length, 4}, 3);
+    for (const std::int64_t at : {std::int64_t{0}, (64 - length) / 2, 64 - length}) {
+      check_close(compiled(made, x, at), step(expected, x, at));
+      check_close(made.k, expected.k);
+    }
+  }
 }
 
 TEST_CASE("an update of a loop's state is made where that lies") {

@@ -54,6 +54,15 @@ TEST_CASE("a step that writes comes after those that read and wrote the same byt
   CHECK_FALSE(comes_behind(ordered, 3, 0));
 }
 
+TEST_CASE("a step that does nothing has no lane, and parts no chain") {
+  const std::vector<std::vector<Touched>> steps = {{writes(100)}, {by_idle}, {reads(100), writes(200)}, {by_idle}};
+  const std::vector<Ordered> ordered = assign_lanes(steps);
+  CHECK(ordered[1].lane == -1);
+  CHECK(ordered[3].lane == -1);
+  CHECK(ordered[2].lane == ordered[0].lane);
+  CHECK(ordered[2].after.empty());
+}
+
 TEST_CASE("random steps: every dependence is kept, with more branches than lanes too") {
   std::mt19937 random(1);
   for (int round = 0; round < 200; ++round) {

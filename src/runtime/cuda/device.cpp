@@ -191,6 +191,7 @@ class DeviceRecording final : public RecordedWork {
       Lanes lanes(state, steps);
       lanes.begin();
       for (std::size_t i = 0; i < steps.size(); ++i) {
+        if (steps[i].lane < 0) continue;
         work.put(i, lanes.queue_for(steps[i]));
         if (waited_for[i]) lanes.mark(i, static_cast<std::size_t>(steps[i].lane));
       }

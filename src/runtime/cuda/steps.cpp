@@ -274,6 +274,12 @@ bool DeviceRows::fits(std::span<const std::int64_t> numbers, std::span<const Roo
   return fits_checked(host_, checked_, numbers, rooms);
 }
 
+// The value lies where the result does, and kernels write the slice.
+bool DeviceUpdate::is_idle(const StepCall& call) const {
+  const std::span<const std::int64_t> n = call.part(sizes_);
+  return static_cast<std::byte*>(call.pointers[0]) + n[4] * element_ == call.pointers[3] && n[0] * n[1] * n[3] == 0;
+}
+
 void DeviceUpdate::run(const StepCall& call) const {
   const std::span<const std::int64_t> n = call.part(sizes_);
   const std::int64_t part = n[3] * n[1], whole = n[2] * n[1], count = n[0] * part;

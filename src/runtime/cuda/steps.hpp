@@ -4,6 +4,7 @@
 #include "runtime/cuda/blas.hpp"
 #include "runtime/cuda/device.hpp"
 #include "runtime/host/steps.hpp"
+#include "runtime/idle.hpp"
 
 namespace weft::runtime::cuda {
 
@@ -126,10 +127,11 @@ class DeviceSort final : public Runnable {
 
 // As on the host; where it is checked, the device's error word is one more buffer, and a call of which a check has
 // failed writes nothing.
-class DeviceUpdate final : public Runnable {
+class DeviceUpdate final : public Runnable, public MayBeIdle {
  public:
   DeviceUpdate(const SliceUpdate& update, bool checked, const Preparation& preparation);
   bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override;
+  bool is_idle(const StepCall& call) const override;
   void run(const StepCall& call) const override;
 
  private:
