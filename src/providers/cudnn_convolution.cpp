@@ -52,7 +52,7 @@ class DnnProvider final : public Provider {
     std::optional<runtime::ConvolutionDims> dims = convolution_dims(node);
     if (!dims || node.type.shape.rank() != 4 || computed_in(node.type.dtype) == node.type.dtype) return false;
     runtime::ConvolutionSizes sizes = expected(*dims);
-    if (sizes.result != runtime::Convolved::output || sizes.groups != 1) return false;
+    if (sizes.groups != 1) return false;
     if ((sizes.inputs % pack != 0 && sizes.inputs > few) || sizes.outputs % pack != 0) return false;
     place_channels_last(sizes);
     return LibraryConvolution::find(device, sizes) != nullptr;

@@ -39,9 +39,8 @@ namespace {
 
 constexpr int rank_of_images = 4;
 
-bool is_slower_so(const Node& node) {
-  if (node.op == Op::convolution_input_gradient || node.op == Op::convolution_weight_gradient) return true;
-  if (node.op == Op::convolution) return node.attributes<Convolution>().groups > 1;
+bool has_groups(const Node& node) {
+  if (info(node.op).kind == OpKind::convolution) return node.attributes<Convolution>().groups > 1;
   return node.op == Op::call && &node.attributes().type() == &attribute_type<ConvolutionCall> &&
          node.attributes().as<ConvolutionCall>().groups > 1;
 }
@@ -54,9 +53,10 @@ class Images {
     int count = 0;
     for (const Tensor& value : graph.nodes) {
       const Node& node = *value.node();
-      if (is_slower_so(node)) return;
-      count += gains_[graph.number(value)] =
-          node.type.shape.rank() == rank_of_images && providers.gains_with_channels_last(node, device);
+      const bool gains = node.type.shape.rank() == rank_of_images && providers.gains_with_channels_last(node, device);
+      if (has_groups(node) && !gains) return;  // slower so
+      gains_[graph.number(value)] = gains;
+      count += gains;
     }
     if (count < fewest) return;
     any_ = true;
@@ -86,8 +86,10 @@ class Images {
   std::vector<bool> gains_, must_be_in_order_;  // by node
 };
 
-// One element of each channel: both orders are the same.
-bool has_no_positions(const Shape& shape) { return shape[2].same(Dim(1)) && shape[3].same(Dim(1)); }
+// One element of each channel, or one channel: both orders are the same.
+bool lies_either_way(const Shape& shape) {
+  return shape[1].same(Dim(1)) || (shape[2].same(Dim(1)) && shape[3].same(Dim(1)));
+}
 
 Tensor copy_of(const Node& place, const Tensor& value) {
   return Builder(place).make(Op::cast, {value}, {}, type_of(value));
@@ -116,7 +118,7 @@ Graph with_channels_last(const Graph& graph, const Providers& providers, Device 
       const Node& operand = *node.input(i).node();
       if (images.can_lie_so(operand)) continue;
       const bool is_in_order = info(operand.op).kind == OpKind::leaf && !operand.layout;
-      if (is_in_order && has_no_positions(operand.type.shape)) continue;
+      if (is_in_order && lies_either_way(operand.type.shape)) continue;
       Tensor& copy = copies[&operand];
       if (!copy.defined()) copy = copy_of(node, operands[i]);
       operands[i] = copy;
