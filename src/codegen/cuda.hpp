@@ -64,7 +64,7 @@ std::int64_t few_rows_shared(std::int64_t depth, std::int64_t stages);
 // A depthwise convolution of images with their channels last (weft/detail/cuda_depthwise.inc); pairs are down, across.
 struct CudaDepthwise {
   DType dtype = DType::bf16;  // or f16
-  std::array<std::int64_t, 2> kernel = {3, 3}, steps = {1, 1}, tile = {2, 4};
+  std::array<std::int64_t, 2> kernel = {3, 3}, steps = {1, 1}, tile = {1, 7};
 };
 struct CudaDepthwiseKernel {
   std::string name, text;

@@ -13,23 +13,22 @@ namespace {
 
 class CudaDepthwisePayload final : public ConvolutionPayload {
  public:
-  explicit CudaDepthwisePayload(const Candidate& candidate)
-      : ConvolutionPayload(candidate), sizes_(expected(dims_)), tile_(runtime::cuda::depthwise_tile(sizes_)) {}
+  explicit CudaDepthwisePayload(const Candidate& candidate) : ConvolutionPayload(candidate), sizes_(expected(dims_)) {}
   bool is_made() const { return runtime::cuda::is_depthwise(sizes_); }
   bool may_fail() const override { return !dims_.known() || !dims_.batch().is_constant(); }
   runtime::EntryPoint emit(providers::Sources& sources) const override {
     const auto two = [](const std::array<std::int64_t, 3>& from) { return std::array{from[0], from[1]}; };
-    const auto made = codegen::cuda_depthwise({sizes_.dtype, two(sizes_.kernel), two(sizes_.strides), tile_});
+    const auto made =
+        codegen::cuda_depthwise({sizes_.dtype, two(sizes_.kernel), two(sizes_.strides), runtime::cuda::depthwise_tile});
     sources.add(made.name, made.text);
     return {made.name, 1, made.threads};
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    return std::make_unique<runtime::cuda::DeviceDepthwise>(dims_, tile_, offsets_, preparation);
+    return std::make_unique<runtime::cuda::DeviceDepthwise>(dims_, offsets_, preparation);
   }
 
  private:
   runtime::ConvolutionSizes sizes_;
-  std::array<std::int64_t, 2> tile_;
 };
 
 class CudaDepthwiseProvider final : public Provider {

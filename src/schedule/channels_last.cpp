@@ -145,9 +145,15 @@ std::vector<bool> channels_last_values(const Graph& graph, const Providers& prov
     const Node& node = *value.node();
     const OpKind kind = info(node.op).kind;
     if (images.gains(node)) last[graph.number(value)] = true;
-    if ((kind != OpKind::pointwise && kind != OpKind::cast) || !images.can_lie_so(node)) continue;
-    for (const Tensor& operand : node.inputs())
-      if (last[graph.number(operand)] && type_of(operand).shape.same(node.type.shape)) last[graph.number(value)] = true;
+    const bool follows = kind == OpKind::pointwise || kind == OpKind::cast || node.op == Op::pad;
+    if (!follows || !images.can_lie_so(node)) continue;
+    for (const Tensor& operand : node.inputs()) {
+      const Shape& shape = type_of(operand).shape;
+      Tensor base = operand;
+      while (base.node()->op == Op::slice) base = base.node()->input(0);
+      if (last[graph.number(base)] && (node.op == Op::pad || shape.same(node.type.shape)))
+        last[graph.number(value)] = true;
+    }
   }
   return last;
 }

@@ -156,10 +156,15 @@ struct Weights {
 TEST_CASE("gradients of a network of 16-bit convolutions, with their channels last, have the numbers of the host") {
   static constexpr auto gradients = [](const Tensor& image, const std::vector<Tensor>& weights) {
     const auto loss = [&](const std::vector<Tensor>& w) {
-      Tensor y = relu(conv2d(image, w[0], {.stride = 2, .padding = 1}));
+      // Sums by channel, over more elements than a block takes.
+      const auto normalized = [](const Tensor& x) {
+        const Tensor wide = cast(x, DType::f32), centered = wide - mean(wide, {0, 2, 3}, true);
+        return cast(centered * rsqrt(mean(square(centered), {0, 2, 3}, true) + 1e-5), x.dtype());
+      };
+      Tensor y = relu(normalized(conv2d(image, w[0], {.stride = 2, .padding = 1})));
       y = relu(conv2d(y, w[1]));
-      y = relu(conv2d(y, w[2], {.padding = 1}) + y);
-      return sum(square(cast(conv2d(y, w[3], {.stride = 2}), DType::f32)));
+      y = relu(normalized(conv2d(y, w[2], {.padding = 1})) + y);
+      return mean(square(mean(cast(conv2d(y, w[3], {.stride = 2}), DType::f32), {2, 3}) + 1));
     };
     return grad(loss, weights);
   };
@@ -168,14 +173,14 @@ TEST_CASE("gradients of a network of 16-bit convolutions, with their channels la
     Generator rng(13);
     const Weights w({Shape::of(16, 3, 3, 3), Shape::of(32, 16, 1, 1), Shape::of(32, 32, 3, 3), Shape::of(64, 32, 1, 1)},
                     dtype, rng);
-    const Tensor x = cast(normal({3, 3, 30, 26}, 0, 1, rng), dtype).eval();
+    const Tensor x = cast(normal({3, 3, 62, 58}, 0, 1, rng), dtype).eval();
     auto compiled = compile(gradients, {.on_compile_error = OnFailure::raise});
     const Tensor image = to(x, Device::cuda()).eval();
     const std::vector<Tensor> expected = gradients(cast(x, DType::f32), w.host), found = compiled(image, w.device);
     const std::vector<Tensor> again = compiled(image, w.device);
     for (std::size_t i = 0; i < expected.size(); ++i) {
       CAPTURE(i);
-      check_near(found[i], expected[i], 0.03);
+      check_near(found[i], expected[i], 0.05);
       CHECK(all(found[i] == again[i]).item<bool>());  // the same bits
     }
   }

@@ -35,17 +35,10 @@ bool is_depthwise(const ConvolutionSizes& s) {
   return s.batch * s.positions[0] * s.positions[1] * (s.groups / pack) <= most && lies_with_channels_last(s);
 }
 
-std::array<std::int64_t, 2> depthwise_tile(const ConvolutionSizes& s) {
-  return s.kernel[0] * s.kernel[1] * s.strides[0] * s.strides[1] > 25 ? std::array<std::int64_t, 2>{1, 4}
-                                                                      : std::array<std::int64_t, 2>{2, 4};
-}
-
-DeviceDepthwise::DeviceDepthwise(ConvolutionDims dims, std::array<std::int64_t, 2> tile, std::span<const Dim> offsets,
-                                 const Preparation& preparation)
+DeviceDepthwise::DeviceDepthwise(ConvolutionDims dims, std::span<const Dim> offsets, const Preparation& preparation)
     : device_(use(preparation.device)),
       function_(preparation),
       dims_(std::move(dims)),
-      tile_(tile),
       values_(preparation.numbers.add(dims_.dims())),
       offsets_(preparation.numbers.add(offsets)) {}
 
@@ -72,8 +65,8 @@ void DeviceDepthwise::run(const StepCall& call) const {
                       .low_across = number(s.low[1]),
                       .packs = number(packs),
                       .groups = number(s.groups / pack / packs),
-                      .tiles_down = number(pieces(s.positions[0], tile_[0])),
-                      .tiles_across = number(pieces(s.positions[1], tile_[1]))};
+                      .tiles_down = number(pieces(s.positions[0], depthwise_tile[0])),
+                      .tiles_across = number(pieces(s.positions[1], depthwise_tile[1]))};
   void* parameters[] = {&arguments};
   const std::int64_t tiles = s.batch * arguments.tiles_down * arguments.tiles_across;
   const auto blocks = static_cast<unsigned>(pieces(tiles, function_.threads / packs) * arguments.groups),

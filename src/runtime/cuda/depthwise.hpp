@@ -13,21 +13,19 @@ namespace weft::runtime::cuda {
 bool is_depthwise(const ConvolutionSizes& sizes);
 
 // Positions of a thread, down and across.
-std::array<std::int64_t, 2> depthwise_tile(const ConvolutionSizes& sizes);
+inline constexpr std::array<std::int64_t, 2> depthwise_tile = {1, 7};
 
 // Buffers: images, weights, the result.
 class DeviceDepthwise final : public Runnable {
  public:
   // `offsets`: of the three, in elements.
-  DeviceDepthwise(ConvolutionDims dims, std::array<std::int64_t, 2> tile, std::span<const Dim> offsets,
-                  const Preparation& preparation);
+  DeviceDepthwise(ConvolutionDims dims, std::span<const Dim> offsets, const Preparation& preparation);
   void run(const StepCall& call) const override;
 
  private:
   DeviceState& device_;
   Compiled function_;
   ConvolutionDims dims_;
-  std::array<std::int64_t, 2> tile_;
   NumberTable::Range values_, offsets_;
 };
 
