@@ -45,14 +45,14 @@ class DnnProvider final : public Provider {
     const std::optional<runtime::ConvolutionDims> dims = convolution_dims(node);
     return dims && dims->result_dtype() == dims->dtype() && LibraryConvolution::find(device, expected(*dims));
   }
-  // Its kernels for tensor cores read channels in packs, or the few of a picture. Not of groups, nor gradients: those
-  // are slower so.
+  // Its kernels for tensor cores read channels in packs, or the few of a picture. Not of groups, which are slower so,
+  // nor gradients: they are faster so, but what kernels compute between them is not (docs/performance.md).
   bool gains_with_channels_last(const Node& node, Device device) const override {
     constexpr std::int64_t pack = 8, few = 4;
     std::optional<runtime::ConvolutionDims> dims = convolution_dims(node);
     if (!dims || node.type.shape.rank() != 4 || computed_in(node.type.dtype) == node.type.dtype) return false;
     runtime::ConvolutionSizes sizes = expected(*dims);
-    if (sizes.groups != 1) return false;
+    if (sizes.result != runtime::Convolved::output || sizes.groups != 1) return false;
     if ((sizes.inputs % pack != 0 && sizes.inputs > few) || sizes.outputs % pack != 0) return false;
     place_channels_last(sizes);
     return LibraryConvolution::find(device, sizes) != nullptr;

@@ -39,6 +39,9 @@ namespace {
 
 constexpr int rank_of_images = 4;
 
+bool is_gradient(const Node& node) {
+  return node.op == Op::convolution_input_gradient || node.op == Op::convolution_weight_gradient;
+}
 bool has_groups(const Node& node) {
   if (info(node.op).kind == OpKind::convolution) return node.attributes<Convolution>().groups > 1;
   return node.op == Op::call && &node.attributes().type() == &attribute_type<ConvolutionCall> &&
@@ -54,7 +57,7 @@ class Images {
     for (const Tensor& value : graph.nodes) {
       const Node& node = *value.node();
       const bool gains = node.type.shape.rank() == rank_of_images && providers.gains_with_channels_last(node, device);
-      if (has_groups(node) && !gains) return;  // slower so
+      if ((has_groups(node) || is_gradient(node)) && !gains) return;  // slower so
       gains_[graph.number(value)] = gains;
       count += gains;
     }

@@ -65,7 +65,7 @@ bool reads_along_outer(const Kernel& kernel) {
   int last = -1;  // outer one
   for (std::size_t a = 0; a < kernel.axes.size(); ++a)
     if (!kernel.axes[a].inner) last = static_cast<int>(a);
-  bool outer = false;
+  int outer = 0, others = 0;
   for (const Instruction& it : kernel.body) {
     if (it.kind != Kind::load) continue;
     int side_by_side = -1;
@@ -77,10 +77,9 @@ bool reads_along_outer(const Kernel& kernel) {
       if (along.coefficient.same(Dim(1))) side_by_side = static_cast<int>(a);
     }
     if (side_by_side < 0 || !walks_inner) continue;
-    if (side_by_side != last) return false;
-    outer = true;
+    ++(side_by_side == last ? outer : others);
   }
-  return outer;
+  return outer > 0 && outer >= others;
 }
 
 namespace {

@@ -176,3 +176,29 @@ TEST_CASE("depthwise convolutions that gain lie with the channels last; their we
     for (const PlacedValue& value : noted->values) CHECK(lies_last(value));
   CHECK(kernels(schedule) == 4);  // the copy of the image, two relus, the mean
 }
+
+TEST_CASE(
+    "pads of images with their channels last lie so too; lanes walk the channels of what is added up by channel") {
+  Traced t;
+  const Tensor x = input(t, Shape::of(2, 8, 34, 34)), a = input(t, Shape::of(16, 8, 3, 3)),
+               b = input(t, Shape::of(16, 16, 3, 3));
+  const Tensor y = relu(conv2d(x, a, {.padding = {1, 1}}));
+  const Tensor pooled = max_pool2d(y, {3, 3}, {.stride = {2, 2}, .padding = {1, 1}});
+  const Tensor z = conv2d(pooled, b, {.padding = {1, 1}});
+  const Schedule schedule = planned(t, {mean(z, {2, 3}), sum(cast(y, DType::f32), {0, 2, 3})});
+  int walked = 0;
+  for (const Step& step : schedule.steps) {
+    const loop::Kernel* kernel = step.payload->kernel();
+    if (!kernel || kernel->vector_axis < 0) continue;
+    constexpr std::int64_t of_weights = 16 * 16 * 3 * 3;
+    const Dim points = kernel->outer_count() * kernel->inner_count();
+    const bool copies_input =
+        std::ranges::any_of(kernel->axes, [](const loop::Axis& it) { return it.extent.same(Dim(8)); });
+    if (points.constant() <= of_weights || copies_input) continue;
+    const loop::Axis& lanes = kernel->axes[static_cast<std::size_t>(kernel->vector_axis)];
+    CHECK(lanes.extent.same(Dim(16)));
+    CHECK(!lanes.inner);
+    ++walked;
+  }
+  CHECK(walked >= 4);  // the relu, the pad, the greatest of windows, both sums
+}
