@@ -65,7 +65,7 @@ bool reads_along_outer(const Kernel& kernel) {
   int last = -1;  // outer one
   for (std::size_t a = 0; a < kernel.axes.size(); ++a)
     if (!kernel.axes[a].inner) last = static_cast<int>(a);
-  int outer = 0, others = 0;
+  bool outer = false;
   for (const Instruction& it : kernel.body) {
     if (it.kind != Kind::load) continue;
     int side_by_side = -1;
@@ -77,9 +77,10 @@ bool reads_along_outer(const Kernel& kernel) {
       if (along.coefficient.same(Dim(1))) side_by_side = static_cast<int>(a);
     }
     if (side_by_side < 0 || !walks_inner) continue;
-    ++(side_by_side == last ? outer : others);
+    if (side_by_side != last) return false;
+    outer = true;
   }
-  return outer > 0 && outer >= others;
+  return outer;
 }
 
 namespace {
