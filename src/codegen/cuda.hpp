@@ -61,6 +61,16 @@ struct CudaFewRowsKernel {
 };
 CudaFewRowsKernel cuda_few_rows(const CudaFewRows& call);
 std::int64_t few_rows_shared(std::int64_t depth, std::int64_t stages);
+// A depthwise convolution of images with their channels last (weft/detail/cuda_depthwise.inc); pairs are down, across.
+struct CudaDepthwise {
+  DType dtype = DType::bf16;  // or f16
+  std::array<std::int64_t, 2> kernel = {3, 3}, steps = {1, 1}, tile = {1, 7};
+};
+struct CudaDepthwiseKernel {
+  std::string name, text;
+  int threads;
+};
+CudaDepthwiseKernel cuda_depthwise(const CudaDepthwise& call);
 inline constexpr const char* cuda_check_name = "weft_check";
 std::string cuda_check();
 

@@ -14,6 +14,7 @@ extern const char embedded_cuda_attention_backward[];
 extern const char embedded_cuda_attention_hopper[];
 extern const char embedded_cuda_attention_hopper_backward[];
 extern const char embedded_cuda_attention_split[];
+extern const char embedded_cuda_depthwise[];
 extern const char embedded_cuda_few_rows[];
 extern const char embedded_cuda_fragments[];
 extern const char embedded_cuda_pack[];
@@ -130,6 +131,17 @@ CudaFewRowsKernel cuda_few_rows(const CudaFewRows& call) {
               ">(arguments);\n}\n";
   return made;
 }
+CudaDepthwiseKernel cuda_depthwise(const CudaDepthwise& call) {
+  CudaDepthwiseKernel made{.threads = 256};
+  made.name = std::string("weft_depthwise_") + info(call.dtype).name;
+  std::string sizes;
+  for (const auto& pair : {call.kernel, call.steps, call.tile})
+    for (const std::int64_t size : pair) made.name += "_" + std::to_string(size), sizes += ", " + std::to_string(size);
+  made.text = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(made.threads) + ", 2) " + made.name +
+              "(const __grid_constant__ DepthwiseArguments arguments) {\n  depthwise_convolution<" +
+              memory_type(call.dtype) + sizes + ">(arguments);\n}\n";
+  return made;
+}
 std::string cuda_check() {
   return std::string("extern \"C\" __global__ void ") + cuda_check_name +
          "(const __grid_constant__ Arguments<2, 2> arguments) {\n"
@@ -143,8 +155,13 @@ std::size_t work_of(const std::string& function) {
   constexpr struct {
     const char* word;
     std::size_t letters;
-  } called[] = {{"AttentionArguments", 50'000}, {"tensor_core_product<", 20'000}, {"FewRowsArguments", 20'000},
-                {"work_on_matrices<", 10'000},  {"scatter_add(", 9'000},          {"argsort(", 9'000},
+  } called[] = {{"AttentionArguments", 50'000},
+                {"tensor_core_product<", 20'000},
+                {"FewRowsArguments", 20'000},
+                {"DepthwiseArguments", 10'000},
+                {"work_on_matrices<", 10'000},
+                {"scatter_add(", 9'000},
+                {"argsort(", 9'000},
                 {"update_rows<", 3'000}};
   std::size_t work = function.size();
   for (const auto& [word, letters] : called)
@@ -190,6 +207,7 @@ std::vector<std::string> cuda_units(std::span<const std::string> functions, std:
     const bool has_few_rows = uses("FewRowsArguments");
     add_if(attends || has_few_rows, {embedded_cuda_fragments});
     add_if(has_few_rows, {embedded_cuda_few_rows});
+    add_if(uses("DepthwiseArguments"), {embedded_cuda_depthwise});
     add_if(attends, {embedded_cuda_attention, embedded_cuda_attention_backward});
     add_if(splits, {embedded_cuda_attention_split});
     add_if(attends_on_hopper, {embedded_cuda_attention_hopper, embedded_cuda_attention_hopper_backward});

@@ -45,8 +45,8 @@ class DnnProvider final : public Provider {
     const std::optional<runtime::ConvolutionDims> dims = convolution_dims(node);
     return dims && dims->result_dtype() == dims->dtype() && LibraryConvolution::find(device, expected(*dims));
   }
-  // Its kernels for tensor cores read channels in packs, or the few of a picture. Not of groups, nor gradients: those
-  // are slower so.
+  // Its kernels for tensor cores read channels in packs, or the few of a picture. Not of groups, which are slower so,
+  // nor gradients: they are faster so, but what kernels compute between them is not (docs/performance.md).
   bool gains_with_channels_last(const Node& node, Device device) const override {
     constexpr std::int64_t pack = 8, few = 4;
     std::optional<runtime::ConvolutionDims> dims = convolution_dims(node);

@@ -39,9 +39,11 @@ namespace {
 
 constexpr int rank_of_images = 4;
 
-bool is_slower_so(const Node& node) {
-  if (node.op == Op::convolution_input_gradient || node.op == Op::convolution_weight_gradient) return true;
-  if (node.op == Op::convolution) return node.attributes<Convolution>().groups > 1;
+bool is_gradient(const Node& node) {
+  return node.op == Op::convolution_input_gradient || node.op == Op::convolution_weight_gradient;
+}
+bool has_groups(const Node& node) {
+  if (info(node.op).kind == OpKind::convolution) return node.attributes<Convolution>().groups > 1;
   return node.op == Op::call && &node.attributes().type() == &attribute_type<ConvolutionCall> &&
          node.attributes().as<ConvolutionCall>().groups > 1;
 }
@@ -54,9 +56,10 @@ class Images {
     int count = 0;
     for (const Tensor& value : graph.nodes) {
       const Node& node = *value.node();
-      if (is_slower_so(node)) return;
-      count += gains_[graph.number(value)] =
-          node.type.shape.rank() == rank_of_images && providers.gains_with_channels_last(node, device);
+      const bool gains = node.type.shape.rank() == rank_of_images && providers.gains_with_channels_last(node, device);
+      if ((has_groups(node) || is_gradient(node)) && !gains) return;  // slower so
+      gains_[graph.number(value)] = gains;
+      count += gains;
     }
     if (count < fewest) return;
     any_ = true;
@@ -86,8 +89,10 @@ class Images {
   std::vector<bool> gains_, must_be_in_order_;  // by node
 };
 
-// One element of each channel: both orders are the same.
-bool has_no_positions(const Shape& shape) { return shape[2].same(Dim(1)) && shape[3].same(Dim(1)); }
+// One element of each channel, or one channel: both orders are the same.
+bool lies_either_way(const Shape& shape) {
+  return shape[1].same(Dim(1)) || (shape[2].same(Dim(1)) && shape[3].same(Dim(1)));
+}
 
 Tensor copy_of(const Node& place, const Tensor& value) {
   return Builder(place).make(Op::cast, {value}, {}, type_of(value));
@@ -116,7 +121,7 @@ Graph with_channels_last(const Graph& graph, const Providers& providers, Device 
       const Node& operand = *node.input(i).node();
       if (images.can_lie_so(operand)) continue;
       const bool is_in_order = info(operand.op).kind == OpKind::leaf && !operand.layout;
-      if (is_in_order && has_no_positions(operand.type.shape)) continue;
+      if (is_in_order && lies_either_way(operand.type.shape)) continue;
       Tensor& copy = copies[&operand];
       if (!copy.defined()) copy = copy_of(node, operands[i]);
       operands[i] = copy;
@@ -143,9 +148,15 @@ std::vector<bool> channels_last_values(const Graph& graph, const Providers& prov
     const Node& node = *value.node();
     const OpKind kind = info(node.op).kind;
     if (images.gains(node)) last[graph.number(value)] = true;
-    if ((kind != OpKind::pointwise && kind != OpKind::cast) || !images.can_lie_so(node)) continue;
-    for (const Tensor& operand : node.inputs())
-      if (last[graph.number(operand)] && type_of(operand).shape.same(node.type.shape)) last[graph.number(value)] = true;
+    const bool follows = kind == OpKind::pointwise || kind == OpKind::cast || node.op == Op::pad;
+    if (!follows || !images.can_lie_so(node)) continue;
+    for (const Tensor& operand : node.inputs()) {
+      const Shape& shape = type_of(operand).shape;
+      Tensor base = operand;
+      while (base.node()->op == Op::slice) base = base.node()->input(0);
+      if (last[graph.number(base)] && (node.op == Op::pad || shape.same(node.type.shape)))
+        last[graph.number(value)] = true;
+    }
   }
   return last;
 }

@@ -1,8 +1,8 @@
 // Images whose channels lie last in memory, where the library convolves them so several times as fast: 16-bit floats on
 // a device. In: a graph. Out: the same graph with copies where a convolution's operand or result cannot lie so, and the
 // values that do. All that is between the convolutions, sums and activations say, lies so too; what comes first and
-// what is a result is copied once. Not in a graph with gradients of convolutions or with convolutions of groups, which
-// are slower so.
+// what is a result is copied once. Not in a graph with a gradient of a convolution or a convolution of groups that does
+// not gain by it.
 #pragma once
 #include <span>
 #include <vector>

@@ -61,6 +61,28 @@ void order_axes(Kernel& kernel) {
   loop::replace_axes(kernel, std::move(axes), replacement);
 }
 
+bool reads_along_outer(const Kernel& kernel) {
+  int last = -1;  // outer one
+  for (std::size_t a = 0; a < kernel.axes.size(); ++a)
+    if (!kernel.axes[a].inner) last = static_cast<int>(a);
+  bool outer = false;
+  for (const Instruction& it : kernel.body) {
+    if (it.kind != Kind::load) continue;
+    int side_by_side = -1;
+    bool walks_inner = false;
+    for (std::size_t a = 0; a < kernel.axes.size(); ++a) {
+      const dims::Linear along = dims::linear_in(it.index, axis_dim(kernel, a));
+      if (!along.linear || along.coefficient.same(Dim(0))) continue;
+      walks_inner |= kernel.axes[a].inner;
+      if (along.coefficient.same(Dim(1))) side_by_side = static_cast<int>(a);
+    }
+    if (side_by_side < 0 || !walks_inner) continue;
+    if (side_by_side != last) return false;
+    outer = true;
+  }
+  return outer;
+}
+
 namespace {
 
 // A test of the first axis as one of both: t is negative where t * extent + second is. Where rows are short this is

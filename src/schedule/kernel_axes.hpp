@@ -8,6 +8,9 @@ namespace weft {
 
 // Outer axes first, in the order in which results lie in memory, then inner ones; axes of size 1 go.
 void order_axes(loop::Kernel& kernel);
+// Whether a kernel that reduces reads side by side along one of its outer axes, and nothing so along an inner one:
+// images with their channels last, say, that are added up by channel.
+bool reads_along_outer(const loop::Kernel& kernel);
 // Axes that all accesses walk as one become one.
 void merge_axes(loop::Kernel& kernel);
 // Of a device: whether bounds that the program has given for its symbolic sizes (mark_dynamic) keep its indices in 32

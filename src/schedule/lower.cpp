@@ -506,8 +506,7 @@ std::int64_t part_of_row(const Kernel& kernel) {
   return ((length + parts - 1) / parts + pack - 1) / pack * pack;
 }
 // The same where lanes run over columns, which one thread or a few walk: not many parts, since they are joined so too.
-std::int64_t part_of_columns(const Kernel& kernel) {
-  constexpr std::int64_t parts = 2048;
+std::int64_t part_of_columns(const Kernel& kernel, std::int64_t parts) {
   return std::max(device_part_rows, kernel.inner_count().constant() / parts);
 }
 
@@ -538,6 +537,10 @@ loop::Stages lower(const LoweringContext& context, const Group& walked, int grou
   merge_axes(kernel);
   const bool on_host = context.device.type == Device::Type::cpu;
   bool inner = vector_is_inner(walked);
+  // The last axis of the domain is not where neighbours lie.
+  const bool turned = !on_host && inner && !walked.scans && std::ranges::none_of(kernel.axes, &loop::Axis::carried) &&
+                      reads_along_outer(kernel);
+  if (turned) inner = false;
   if (inner && on_host && !walked.scans && has_short_rows(kernel)) {
     inner = false;
     for (Instruction& it : kernel.body)
@@ -547,19 +550,23 @@ loop::Stages lower(const LoweringContext& context, const Group& walked, int grou
     if (kernel.axes[a].inner == inner) kernel.vector_axis = static_cast<int>(a);
   loop::pick_single_terms(kernel);
   const bool reduces = group >= 0 && walked.reduces && !walked.scans;
-  const bool serial = reduces && (on_host ? is_serial(walked) : has_long_rows(kernel));
+  const bool serial = reduces && (on_host  ? is_serial(walked)
+                                  : turned ? has_few_columns(kernel)
+                                           : has_long_rows(kernel));
   if (!serial) loop::find_product(kernel);
   const bool cuts = serial && loop::can_cut(kernel) && (!on_host || loop::walks_once(kernel));
   if (!on_host && inner && !walked.scans && (cuts || !loop::holds_row(kernel))) loop::sum_online(kernel);
   const bool columns = std::any_of(kernel.body.begin(), kernel.body.end(),
                                    [](const Instruction& it) { return it.kind == Kind::reduce && it.over_carried; });
+  constexpr std::int64_t parts = 2048, parts_of_turned = 512;
   loop::Stages stages;
   if (columns)
     stages = loop::cut_columns(kernel, on_host ? column_chunk : loop::rows_of_unit(kernel));
   else if (cuts)
-    stages = loop::cut_reductions(kernel, !on_host ? inner ? part_of_row(kernel) : part_of_columns(kernel)
-                                          : inner ? row_chunk
-                                                   : column_chunk);
+    stages = loop::cut_reductions(
+        kernel, !on_host ? inner ? part_of_row(kernel) : part_of_columns(kernel, turned ? parts_of_turned : parts)
+                : inner ? row_chunk
+                         : column_chunk);
   else if (reduces && !on_host && !inner && has_few_columns(kernel) && loop::can_cut(kernel) &&
            loop::walks_once(kernel))
     stages = loop::cut_reductions(kernel, device_part_rows);

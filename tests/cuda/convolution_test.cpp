@@ -131,4 +131,85 @@ TEST_CASE("a network of 16-bit convolutions, whose images lie with their channel
     }
 }
 
+namespace {
+
+// Numbers of 16 bits against those of f32, as norms.
+void check_near(const Tensor& ours, const Tensor& theirs, double most) {
+  const Tensor numbers = cast(to(ours, Device::cpu()), DType::f32);
+  CHECK(sqrt(sum(square(numbers - theirs))).item() <= most * sqrt(sum(square(theirs))).item());
+}
+
+struct Weights {
+  std::vector<Tensor> host, device;
+  Weights(std::initializer_list<Shape> shapes, DType dtype, Generator& rng) {
+    for (const Shape& shape : shapes) {
+      const double depth = double((shape[1] * shape[2] * shape[3]).constant());
+      const Tensor w = cast(normal(Sizes(shape), 0, 1.4 / std::sqrt(depth), rng), dtype).eval();
+      host.push_back(cast(w, DType::f32).eval());
+      device.push_back(to(w, Device::cuda()).eval());
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("gradients of a network of 16-bit convolutions, with their channels last, have the numbers of the host") {
+  static constexpr auto gradients = [](const Tensor& image, const std::vector<Tensor>& weights) {
+    const auto loss = [&](const std::vector<Tensor>& w) {
+      // Sums by channel, over more elements than a block takes.
+      const auto normalized = [](const Tensor& x) {
+        const Tensor wide = cast(x, DType::f32), centered = wide - mean(wide, {0, 2, 3}, true);
+        return cast(centered * rsqrt(mean(square(centered), {0, 2, 3}, true) + 1e-5), x.dtype());
+      };
+      Tensor y = relu(normalized(conv2d(image, w[0], {.stride = 2, .padding = 1})));
+      y = relu(conv2d(y, w[1]));
+      y = relu(normalized(conv2d(y, w[2], {.padding = 1})) + y);
+      return mean(square(mean(cast(conv2d(y, w[3], {.stride = 2}), DType::f32), {2, 3}) + 1));
+    };
+    return grad(loss, weights);
+  };
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    CAPTURE(info(dtype).name);
+    Generator rng(13);
+    const Weights w({Shape::of(16, 3, 3, 3), Shape::of(32, 16, 1, 1), Shape::of(32, 32, 3, 3), Shape::of(64, 32, 1, 1)},
+                    dtype, rng);
+    const Tensor x = cast(normal({3, 3, 62, 58}, 0, 1, rng), dtype).eval();
+    auto compiled = compile(gradients, {.on_compile_error = OnFailure::raise});
+    const Tensor image = to(x, Device::cuda()).eval();
+    const std::vector<Tensor> expected = gradients(cast(x, DType::f32), w.host), found = compiled(image, w.device);
+    const std::vector<Tensor> again = compiled(image, w.device);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      CAPTURE(i);
+      check_near(found[i], expected[i], 0.05);
+      CHECK(all(found[i] == again[i]).item<bool>());  // the same bits
+    }
+  }
+}
+
+TEST_CASE("depthwise convolutions of 16-bit images with their channels last have the numbers of the host") {
+  static constexpr auto network = [](const Tensor& image, const std::vector<Tensor>& w) {
+    const std::int64_t c = w[0].size(0).constant();
+    Tensor y = relu(conv2d(image, w[0]));
+    y = relu(conv2d(y, w[1], {.padding = 1, .groups = c}));
+    y = relu(conv2d(y, w[2], {.stride = 2, .padding = 2, .groups = c}));
+    y = relu(conv2d(y, w[3], {.stride = 2, .padding = 1, .groups = c}));
+    return conv2d(relu(conv2d(y, w[4], {.padding = {2, 0}, .groups = c})), w[5]);
+  };
+  for (const DType dtype : {DType::bf16, DType::f16})
+    for (const std::int64_t channels : {8, 24, 144, 240})
+      for (const std::int64_t side : {9, 28}) {
+        CAPTURE(info(dtype).name);
+        CAPTURE(channels);
+        CAPTURE(side);
+        Generator rng(14);
+        const std::int64_t c = channels;
+        const Weights w({Shape::of(c, 8, 1, 1), Shape::of(c, 1, 3, 3), Shape::of(c, 1, 5, 5), Shape::of(c, 1, 3, 3),
+                         Shape::of(c, 1, 5, 1), Shape::of(16, c, 1, 1)},
+                        dtype, rng);
+        const Tensor x = cast(normal({3, 8, side, side + 3}, 0, 1, rng), dtype).eval();
+        auto compiled = compile(network, {.on_compile_error = OnFailure::raise});
+        check_near(compiled(to(x, Device::cuda()).eval(), w.device), network(cast(x, DType::f32), w.host), 0.03);
+      }
+}
+
 TEST_SUITE_END();

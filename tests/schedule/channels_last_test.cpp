@@ -37,9 +37,13 @@ class Library final : public Providers {
     return providers::all().reads(node, device, shape, offset, strides);
   }
   bool writes_in_any_order(const Node&, Device) const override { return false; }
+  // Of many channels: of one group, and depthwise of steps of 1.
   bool gains_with_channels_last(const Node& node, Device) const override {
-    return node.op == Op::convolution && type_of(node.input(0)).shape[1].constant() >= 8 &&
-           node.type.shape[1].constant() >= 8;
+    if (info(node.op).kind != OpKind::convolution) return false;
+    const Convolution& c = node.attributes<Convolution>();
+    const auto has_many = [&](const Shape& shape) { return c.groups > 1 || shape[1].constant() >= 8; };
+    return (c.groups == 1 || (node.op == Op::convolution && c.strides[0] == 1)) && node.type.shape[0].constant() > 0 &&
+           has_many(type_of(node.input(0)).shape) && has_many(node.type.shape);
   }
   Offer best(const Candidate& candidate) const override {
     if (info(candidate.node.op).kind == OpKind::convolution) return {Dim(1), std::make_shared<Noted>(candidate)};
@@ -126,20 +130,75 @@ TEST_CASE("a result, and what a convolution of few channels reads, lies in order
   }
 }
 
-TEST_CASE("one convolution, those of a step of training, and those beside one of groups, lie in order") {
+TEST_CASE("one convolution, and those beside one of groups that gains nothing, lie in order") {
   const auto lie_in_order = [](const Schedule& schedule, std::size_t count) {
     const std::vector<const Noted*> found = convolutions(schedule);
     CHECK(found.size() == count);
     for (const Noted* noted : found)
       for (const PlacedValue& value : noted->values) CHECK(providers::is_row_major(value.type.shape, value.strides));
   };
-  Traced one, training, groups;
+  Traced one, groups;
   const Shape images = Shape::of(2, 8, 6, 6), weights = Shape::of(8, 8, 3, 3);
   lie_in_order(planned(one, {conv2d(input(one, images), input(one, weights))}), 1);
   const Tensor of_groups = input(groups, images), whole = input(groups, weights);
-  const Tensor middle = conv2d(relu(conv2d(of_groups, whole)), input(groups, Shape::of(8, 1, 3, 3)), {.groups = 8});
+  const Tensor middle =
+      conv2d(relu(conv2d(of_groups, whole)), input(groups, Shape::of(8, 1, 3, 3)), {.stride = 2, .groups = 8});
   lie_in_order(planned(groups, {conv2d(middle, input(groups, Shape::of(8, 8, 1, 1)))}), 3);
-  const Tensor x = input(training, images), a = input(training, weights), b = input(training, weights);
-  const auto loss = [&](const std::vector<Tensor>& w) { return sum(conv2d(relu(conv2d(x, w[0])), w[1])); };
-  lie_in_order(planned(training, grad(loss, std::vector<Tensor>{a, b})), 4);
+}
+
+TEST_CASE("all convolutions of a step of training lie with the channels last, and their gradients") {
+  Traced t;
+  const Tensor x = input(t, Shape::of(2, 8, 6, 6)), a = input(t, Shape::of(16, 8, 3, 3)),
+               b = input(t, Shape::of(8, 16, 3, 3));
+  const auto loss = [&](const std::vector<Tensor>& w) {
+    return sum(square(conv2d(relu(conv2d(x, w[0], {.padding = {1, 1}})), w[1])));
+  };
+  const std::vector<Tensor> gradients = grad(loss, std::vector<Tensor>{a, b});
+  // What an optimizer does with them is no copy of its own.
+  const Schedule schedule = planned(t, {a - gradients[0] * 0.1, b - gradients[1] * 0.1});
+  const std::vector<const Noted*> found = convolutions(schedule);
+  REQUIRE(found.size() == 5);  // two forward, one gradient of an image, two of weights
+  for (const Noted* noted : found)
+    for (const PlacedValue& value : noted->values) CHECK(lies_last(value));
+  // Copies of the image and of both weights, the relu, the gradient of the square and of the relu, two updates.
+  CHECK(kernels(schedule) <= 8);
+}
+
+TEST_CASE("depthwise convolutions that gain lie with the channels last; their weights are read where they are") {
+  Traced t;
+  const Tensor x = input(t, Shape::of(2, 8, 6, 6)), a = input(t, Shape::of(16, 8, 1, 1)),
+               depthwise = input(t, Shape::of(16, 1, 3, 3)), b = input(t, Shape::of(8, 16, 1, 1));
+  const Tensor y = relu(conv2d(relu(conv2d(x, a)), depthwise, {.padding = {1, 1}, .groups = 16}));
+  const Schedule schedule = planned(t, {mean(conv2d(y, b), {2, 3})});
+  const std::vector<const Noted*> found = convolutions(schedule);
+  REQUIRE(found.size() == 3);
+  for (const Noted* noted : found)
+    for (const PlacedValue& value : noted->values) CHECK(lies_last(value));
+  CHECK(kernels(schedule) == 4);  // the copy of the image, two relus, the mean
+}
+
+TEST_CASE(
+    "pads of images with their channels last lie so too; lanes walk the channels of what is added up by channel") {
+  Traced t;
+  const Tensor x = input(t, Shape::of(2, 8, 34, 34)), a = input(t, Shape::of(16, 8, 3, 3)),
+               b = input(t, Shape::of(16, 16, 3, 3));
+  const Tensor y = relu(conv2d(x, a, {.padding = {1, 1}}));
+  const Tensor pooled = max_pool2d(y, {3, 3}, {.stride = {2, 2}, .padding = {1, 1}});
+  const Tensor z = conv2d(pooled, b, {.padding = {1, 1}});
+  const Schedule schedule = planned(t, {mean(z, {2, 3}), sum(cast(y, DType::f32), {0, 2, 3})});
+  int walked = 0;
+  for (const Step& step : schedule.steps) {
+    const loop::Kernel* kernel = step.payload->kernel();
+    if (!kernel || kernel->vector_axis < 0) continue;
+    constexpr std::int64_t of_weights = 16 * 16 * 3 * 3;
+    const Dim points = kernel->outer_count() * kernel->inner_count();
+    const bool copies_input =
+        std::ranges::any_of(kernel->axes, [](const loop::Axis& it) { return it.extent.same(Dim(8)); });
+    if (points.constant() <= of_weights || copies_input) continue;
+    const loop::Axis& lanes = kernel->axes[static_cast<std::size_t>(kernel->vector_axis)];
+    CHECK(lanes.extent.same(Dim(16)));
+    CHECK(!lanes.inner);
+    ++walked;
+  }
+  CHECK(walked >= 4);  // the relu, the pad, the greatest of windows, both sums
 }

@@ -54,7 +54,7 @@ class LibraryAttention {
   void run(Device device, std::span<void* const> values, std::span<std::byte> workspace, const Queue* queue) const;
 
  private:
-  std::unique_ptr<const DnnPlan> plan_;
+  std::shared_ptr<const DnnPlan> plan_;
   std::vector<std::int64_t> ids_;     // of the values, then of those in the workspace
   std::vector<std::size_t> offsets_;  // of those in the workspace
   std::size_t own_ = 0;               // bytes of these

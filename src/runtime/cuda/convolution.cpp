@@ -9,6 +9,7 @@
 #include "base/fail.hpp"
 #include "base/lazy.hpp"
 #include "base/log.hpp"
+#include "runtime/cuda/dnn_graph.hpp"
 #include "runtime/cuda/dnn_library.hpp"
 #include "runtime/cuda/fastest.hpp"
 
@@ -52,6 +53,28 @@ struct Steps {
   }
 };
 
+// Images of 16-bit floats with their channels last: a graph of one operation. Of their gradients the older functions,
+// which do all others, name slow kernels.
+bool is_by_graph(const ConvolutionSizes& s) {
+  return s.axes == 2 && !s.has_bias && storage_bytes(s.dtype, 1) == 2 && !lies_row_by_row(s);
+}
+
+std::int64_t id_of(Convolved value) { return static_cast<std::int64_t>(value); }
+
+DnnGraph graph_of(const ConvolutionSizes& s) {
+  DnnGraph graph;
+  const auto value = [&](Convolved which) {
+    const auto sizes = s.shape_of(which);
+    const DnnGraph::Four four = {sizes[0], sizes[1], sizes[2], sizes[3]};
+    const DnnGraph::Four last = {four[1] * four[2] * four[3], 1, four[1] * four[3], four[1]};
+    return graph.memory(id_of(which), static_cast<DnnType>(type_of(s.dtype)), four, last);
+  };
+  const auto two = [](const std::array<std::int64_t, 3>& from) { return std::array{from[0], from[1]}; };
+  graph.convolution(s.result, value(Convolved::input), value(Convolved::weight), value(Convolved::output),
+                    {two(s.low), two(s.strides), two(s.dilation)});
+  return graph;
+}
+
 bool fits(const ConvolutionSizes& s) {
   constexpr std::int64_t most = INT32_MAX;
   if (s.is_empty() || s.batch < 0 || !(lies_row_by_row(s) || (s.axes == 2 && lies_with_channels_last(s)))) return false;
@@ -76,6 +99,7 @@ struct LibraryConvolution::Call {
   DnnConvolution* convolution = nullptr;
   int algorithm = -1;
   std::size_t workspace = 0;
+  std::shared_ptr<const DnnPlan> plan;  // null: by the older functions
 
   Call(DeviceState& on, Convolved computed) : device(on), result(computed) {}
   Call(const Call&) = delete;
@@ -150,8 +174,10 @@ struct LibraryConvolution::Call {
     }
     return all;
   }
-  void choose(const Algorithm& chosen) { algorithm = chosen.number, workspace = chosen.workspace; }
-  void choose_fastest(std::span<const Algorithm> all, DnnHandle* handle, const ConvolutionSizes& s) {
+  // Of so many kernels, each of which `take` makes the one that `run` runs.
+  template <class Take>
+  std::size_t fastest(DnnHandle* handle, const ConvolutionSizes& s, std::size_t count, std::size_t most_bytes,
+                      Take take) {
     std::int64_t input = s.batch * s.inputs, output = s.batch * s.outputs, weight = s.outputs * (s.inputs / s.groups);
     for (std::size_t axis = 0; axis < static_cast<std::size_t>(s.axes); ++axis)
       input *= s.size[axis], output *= s.positions[axis], weight *= s.kernel[axis];
@@ -160,25 +186,55 @@ struct LibraryConvolution::Call {
     };
     const auto of_values = [&](std::int64_t elements) { return memory(storage_bytes(s.dtype, elements)); };
     const auto on_x = of_values(input), on_y = of_values(output), on_w = of_values(weight);
-    const auto space = memory(std::ranges::max(all, {}, &Algorithm::workspace).workspace);
+    const auto space = memory(most_bytes);
     const bool gives_x = result == Convolved::input, gives_w = result == Convolved::weight;
     const void* const a = gives_x ? on_y->data : on_x->data;
     const void* const b = gives_w ? on_y->data : on_w->data;
     void* const to = gives_x ? on_x->data : gives_w ? on_w->data : on_y->data;
     check_dnn(dnn().cudnnSetStream(handle, device.queue.stream), "cudnnSetStream");
-    const Fastest found = find_fastest(device.device, all.size(), [&](std::size_t i) {
-      choose(all[i]);
+    const Fastest found = find_fastest(device.device, count, [&](std::size_t i) {
+      take(i);
       run(handle, a, b, nullptr, to, space->data);
       return true;
     });
-    choose(all[found.place]);
     if (logging::enabled(logging::Channel::kernels))
       logging::write(logging::Channel::kernels,
                      concat_text("cuDNN, a convolution of ", info(s.dtype).name, ", ", s.inputs, " to ", s.outputs,
-                                 " channels: algorithm ", all[found.place].number, ", ", found.seconds * 1e6,
-                                 " us; the first of ", all.size(), " ", found.seconds_of_first * 1e6));
+                                 " channels: algorithm ", found.place, ", ", found.seconds * 1e6, " us; the first of ",
+                                 count, " ", found.seconds_of_first * 1e6));
+    return found.place;
+  }
+  // False where the library has none that may be used.
+  bool find_plan(DnnHandle* handle, const ConvolutionSizes& s, bool measures) {
+    constexpr std::size_t most_timed = 8;
+    auto plans = graph_of(s).plans({handle, nullptr}, true, measures ? most_timed : 1, most_workspace);
+    if (plans.empty()) return false;
+    const auto take = [&](std::size_t i) {
+      plan = plans[i];
+      workspace = plan->workspace();
+    };
+    std::size_t most_bytes = 0;
+    for (const auto& one : plans) most_bytes = std::max(most_bytes, one->workspace());
+    take(plans.size() == 1 ? 0 : fastest(handle, s, plans.size(), most_bytes, take));
+    return true;
+  }
+  bool find_algorithm(DnnHandle* handle, const ConvolutionSizes& s, bool measures) {
+    describe(s);
+    const std::vector<Algorithm> usable = algorithms(handle);
+    if (usable.empty()) return false;
+    const auto take = [&](std::size_t i) { algorithm = usable[i].number, workspace = usable[i].workspace; };
+    std::size_t most_bytes = 0;
+    for (const Algorithm& one : usable) most_bytes = std::max(most_bytes, one.workspace);
+    take(measures && usable.size() > 1 ? fastest(handle, s, usable.size(), most_bytes, take) : 0);
+    return true;
   }
   void run(DnnHandle* handle, const void* a, const void* b, const void* with, void* to, void* space) const {
+    if (plan) {
+      const std::int64_t ids[] = {id_of(value_of_operand(result, 0)), id_of(value_of_operand(result, 1)),
+                                  id_of(result)};
+      void* const pointers[] = {const_cast<void*>(a), const_cast<void*>(b), to};
+      return plan->run(handle, ids, pointers, space);
+    }
     const float one = 1, zero = 0;
     switch (result) {
       case Convolved::output:
@@ -228,14 +284,8 @@ std::shared_ptr<const LibraryConvolution> LibraryConvolution::find(Device device
   auto call = std::make_unique<Call>(state, sizes.result);
   std::shared_ptr<const LibraryConvolution> made;
   try {
-    call->describe(sizes);
-    if (const std::vector<Call::Algorithm> usable = call->algorithms(handle); !usable.empty()) {
-      if (measures && usable.size() > 1)
-        call->choose_fastest(usable, handle, sizes);
-      else
-        call->choose(usable[0]);
+    if (is_by_graph(sizes) ? call->find_plan(handle, sizes, measures) : call->find_algorithm(handle, sizes, measures))
       made.reset(new LibraryConvolution(std::move(call)));
-    }
   } catch (const OutOfMemory&) {
     throw;
   } catch (const Error&) {  // sizes that it does not take

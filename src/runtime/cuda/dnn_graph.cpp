@@ -1,6 +1,7 @@
 #include "runtime/cuda/dnn_graph.hpp"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "base/fail.hpp"
 
@@ -9,17 +10,20 @@ namespace weft::runtime::cuda {
 namespace {
 
 // Numbers of cudnn_graph.h: kinds of descriptors, types of attributes, names of attributes.
-constexpr int pointwise_kind = 0, engine_kind = 2, config_kind = 3, heuristic_kind = 4, plan_kind = 5,
+constexpr int pointwise_kind = 0, convolution_kind = 1, engine_kind = 2, config_kind = 3, heuristic_kind = 4,
+              plan_kind = 5, output_operation = 10, weight_operation = 11, input_operation = 12,
               pointwise_operation = 13, graph_kind = 15, pack_kind = 16, tensor_kind = 17, product_kind = 18,
               product_operation = 19, reduction_kind = 21, reduction_operation = 22, reshape_operation = 31;
-constexpr int a_handle = 0, a_data_type = 1, a_bool = 2, an_i64 = 3, a_pointer = 6, a_heuristic_mode = 8, a_note = 11,
-              a_pointwise_mode = 14, a_descriptor = 15, a_reduction = 18;
+constexpr int a_handle = 0, a_data_type = 1, a_bool = 2, an_i64 = 3, an_f32 = 4, a_pointer = 6, a_convolution_mode = 7,
+              a_heuristic_mode = 8, a_note = 11, a_pointwise_mode = 14, a_descriptor = 15, a_reduction = 18;
 constexpr int pointwise_mode = 0, pointwise_computed = 1, pointwise_axis = 9;
 constexpr int pointwise_what = 750, pointwise_x = 751, pointwise_b = 752, pointwise_y = 753, pointwise_t = 758;
 constexpr int product_computed = 1500, product_a = 1520, product_b = 1521, product_c = 1522, product_what = 1523;
 constexpr int reduction_mode = 1600, reduction_computed = 1601, reduction_x = 1610, reduction_y = 1611,
               reduction_what = 1612;
 constexpr int reshape_x = 2200, reshape_y = 2201;
+constexpr int convolution_computed = 100, convolution_mode = 101, convolution_dilation = 102, convolution_strides = 103,
+              convolution_high = 104, convolution_low = 105, convolution_axes = 106, cross_correlation = 1;
 constexpr int tensor_alignment = 900, tensor_type = 901, tensor_sizes = 902, tensor_strides = 903, tensor_id = 906,
               tensor_is_virtual = 907, tensor_is_number = 908;
 constexpr int graph_handle = 800, graph_operations = 801;
@@ -138,6 +142,34 @@ void DnnGraph::product(const Value& a, const Value& b, const Value& result) {
   made.finish("a product");
   operations_.push_back(made.get());
 }
+void DnnGraph::convolution(Convolved result, const Value& input, const Value& weight, const Value& output,
+                           Windows windows) {
+  const DnnDescription& what = make(convolution_kind);
+  constexpr DnnType computed = DnnType::f32;
+  constexpr std::int64_t axes = 2;
+  what.set(convolution_computed, a_data_type, &computed);
+  what.set(convolution_mode, a_convolution_mode, &cross_correlation);
+  what.set(convolution_axes, an_i64, &axes);
+  what.set(convolution_low, an_i64, windows.padding.data(), axes);
+  what.set(convolution_high, an_i64, windows.padding.data(), axes);
+  what.set(convolution_strides, an_i64, windows.strides.data(), axes);
+  what.set(convolution_dilation, an_i64, windows.dilation.data(), axes);
+  what.finish("a convolution's windows");
+  // Names of attributes follow one another in all three: alpha, beta, the windows, weight, input, output.
+  const auto [kind, first] = result == Convolved::output  ? std::pair(output_operation, 700)
+                             : result == Convolved::input ? std::pair(input_operation, 706)
+                                                          : std::pair(weight_operation, 712);
+  constexpr float one = 1, zero = 0;
+  const DnnDescription& made = make(kind);
+  made.set(first, an_f32, &one);
+  made.set(first + 1, an_f32, &zero);
+  made.set(first + 2, what);
+  made.set(first + 3, a_descriptor, &weight.descriptor);
+  made.set(first + 4, a_descriptor, &input.descriptor);
+  made.set(first + 5, a_descriptor, &output.descriptor);
+  made.finish("a convolution");
+  operations_.push_back(made.get());
+}
 void DnnGraph::reduce(DnnReduction how, const Value& value, const Value& result) {
   const DnnDescription& what = make(reduction_kind);
   constexpr DnnType computed = DnnType::f32;
@@ -203,16 +235,25 @@ bool DnnGraph::has_plan(const DnnTarget& target, bool deterministic) const {
   return !choices(target, deterministic).empty();
 }
 
-std::unique_ptr<const DnnPlan> DnnGraph::plan(const DnnTarget& target, bool deterministic) const {
+std::shared_ptr<const DnnPlan> DnnGraph::plan(const DnnTarget& target, bool deterministic) const {
+  const auto first = plans(target, deterministic, 1, SIZE_MAX);
+  return first.empty() ? nullptr : first.front();
+}
+
+std::vector<std::shared_ptr<const DnnPlan>> DnnGraph::plans(const DnnTarget& target, bool deterministic,
+                                                            std::size_t most, std::size_t most_workspace) const {
+  std::vector<std::shared_ptr<const DnnPlan>> all;
   for (const DnnDescription& config : choices(target, deterministic)) {
+    if (all.size() == most) break;
     DnnDescription made(plan_kind);
     made.set(plan_config, config);
     if (target.handle) made.set(plan_handle, a_handle, &target.handle);
     if (target.device) made.set(plan_device, *target.device);
-    if (dnn().cudnnBackendFinalize(made.get()) == 0)
-      return std::unique_ptr<const DnnPlan>(new DnnPlan(std::move(made), numbers_));
+    if (dnn().cudnnBackendFinalize(made.get()) != 0) continue;
+    std::shared_ptr<const DnnPlan> plan(new DnnPlan(std::move(made), numbers_));
+    if (plan->workspace() <= most_workspace) all.push_back(std::move(plan));
   }
-  return nullptr;
+  return all;
 }
 
 DnnPlan::DnnPlan(DnnDescription plan, std::vector<std::pair<std::int64_t, float>> numbers)

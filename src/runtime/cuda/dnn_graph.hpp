@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/convolution.hpp"
 #include "runtime/cuda/libraries.hpp"
 
 namespace weft::runtime::cuda {
@@ -73,13 +74,21 @@ class DnnGraph {
   // The position along an axis of each element of `like`.
   Value index(const Value& like, std::int64_t axis);
   void product(const Value& a, const Value& b, const Value& result);
+  struct Windows {
+    std::array<std::int64_t, 2> padding, strides, dilation;  // down, across
+  };
+  // Of images; `result` says which of the three is computed from the others.
+  void convolution(Convolved result, const Value& input, const Value& weight, const Value& output, Windows windows);
   void reduce(DnnReduction what, const Value& value, const Value& result);
   void reshape(const Value& value, const Value& result);
 
   // Whether the library names a kernel, of those that give the same bits again if `deterministic`. Takes milliseconds.
   bool has_plan(const DnnTarget& target, bool deterministic) const;
   // The first that it names and can compile, which takes half a second; null where there is none.
-  std::unique_ptr<const DnnPlan> plan(const DnnTarget& target, bool deterministic) const;
+  std::shared_ptr<const DnnPlan> plan(const DnnTarget& target, bool deterministic) const;
+  // The first so many that want no more memory for a workspace.
+  std::vector<std::shared_ptr<const DnnPlan>> plans(const DnnTarget& target, bool deterministic, std::size_t most,
+                                                    std::size_t most_workspace) const;
 
  private:
   // Those that the library names, its first choice first.
