@@ -39,6 +39,11 @@ Tensor without_casts(Tensor value) {
   while (is_float_cast(*value.node()) || is_same(*value.node())) value = value.node()->input(0);
   return value;
 }
+// Before it was repeated, so that what is computed of a mask is not larger than the mask.
+Tensor unexpanded(Tensor value) {
+  while (value.node()->op == Op::expand) value = value.node()->input(0);
+  return value;
+}
 std::optional<double> number(Tensor value) {
   while (value.node()->op == Op::expand || value.node()->op == Op::cast) value = value.node()->input(0);
   if (!is_uniform(value)) return {};
@@ -161,7 +166,7 @@ Tensor attention_of(const AttentionByHand& found) {
   Tensor sees, added;
   for (const Mask& mask : found.masks) {
     const bool is_bool = mask.kind == Mask::Kind::sees || mask.kind == Mask::Kind::hides;
-    Tensor value = mask.value;
+    Tensor value = unexpanded(mask.value);
     if (mask.kind == Mask::Kind::hides) value = ~value;
     if (mask.kind == Mask::Kind::subtracted) value = -value;
     if (is_bool && mask.number != -infinity && !is_causal(mask)) {
