@@ -27,7 +27,12 @@ Tile portable_tile(std::int64_t features, bool is_backward) {
   return features <= 128 ? Tile{4, 64} : Tile{4, 32};
 }
 constexpr int hopper_rows = 128, hopper_threads = 384;
-constexpr int hopper_columns = 128, hopper_columns_backward = 64, hopper_stages = 2;
+constexpr int hopper_columns = 128, hopper_stages = 2;
+// Registers have room for twice as many where a thread adds up the gradient of queries alone, and nothing else is
+// computed.
+int hopper_columns_backward(const CudaAttention& call, bool by_keys) {
+  return by_keys || call.masks || call.changes_scores || call.features > 64 ? 64 : 128;
+}
 
 std::int64_t shared_bytes(const CudaAttention& call, int rows, int columns) {
   const std::int64_t e = segments(call.features), f = segments(call.value_features), most = std::max(e, f);
@@ -81,7 +86,7 @@ std::vector<Kernel> cuda_attention(const CudaAttention& call) {
     int rows = warps * 16, wide = columns, threads = warps * 32;
     if (call.on_hopper) {
       rows = hopper_rows, threads = hopper_threads;
-      wide = call.is_backward ? hopper_columns_backward : hopper_columns;
+      wide = call.is_backward ? hopper_columns_backward(call, part == Part::by_keys) : hopper_columns;
       kind = "hopper_" + kind;
       shape = (call.is_backward ? "HopperGradientShape<" : "HopperAttentionShape<") + type + ", " + e + ", " + f +
               ", 2, " + std::to_string(wide) + (call.is_backward ? ", 2, false>" : ", true>");

@@ -16,9 +16,10 @@ struct CudaAttention {
   DType dtype = DType::bf16;                      // or f16
   std::int64_t features = 0, value_features = 0;  // multiples of 8
   bool is_backward = false;
-  bool masks = false;      // the functions have a mask: kernels that list the tiles to visit come too
-  bool on_hopper = false;  // by warpgroups and the copy engine, of sm_90a; else for sm_80 and up
-  std::string functions;   // `struct Captured` and its functions, as cuda_attention.inc wants them
+  bool masks = false;           // the functions have a mask: kernels that list the tiles to visit come too
+  bool changes_scores = false;  // they have a score too
+  bool on_hopper = false;       // by warpgroups and the copy engine, of sm_90a; else for sm_80 and up
+  std::string functions;        // `struct Captured` and its functions, as cuda_attention.inc wants them
 };
 
 // One kernel. Its name begins with a digest of the call.

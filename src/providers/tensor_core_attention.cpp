@@ -27,6 +27,7 @@ struct OwnAttention {
             .value_features = fixed.value_features,
             .is_backward = fixed.is_backward,
             .masks = functions.masks,
+            .changes_scores = functions.changes_scores,
             .on_hopper = on_hopper,
             .functions = functions.text};
   }
