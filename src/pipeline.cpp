@@ -25,6 +25,7 @@
 #include "passes/regions.hpp"
 #include "passes/rematerialize.hpp"
 #include "pipeline/ahead.hpp"
+#include "pipeline/attention.hpp"
 #include "pipeline/node_times.hpp"
 #include "pipeline/stages.hpp"
 #include "pipeline/texts.hpp"
@@ -54,15 +55,16 @@ struct Stage {
   explicit Stage(const RegisteredPass& pass) : name(pass.name.c_str()), registered(&pass), needed(false) {}
 };
 
-// Loops first, while their bodies are as recorded; then calls: nothing below looks into the body of one. Gathers while
-// the graph is that of the program, whose order is the same in all processes. Algebra after folding, which gives it
-// constants to see; duplicates after algebra, which makes equal things look equal; scales of channels go into weights
-// while a convolution is one node; orientation before decomposition, while products still are products, and algebra
-// once more for the pairs of transposes that it leaves. Then equal values are one value, and what is computed again is
-// no more made one with the first.
+// Attention by hand first, while a softmax is a call. Loops while their bodies are as recorded; then calls: nothing
+// below looks into the body of one. Gathers while the graph is that of the program, whose order is the same in all
+// processes. Algebra after folding, which gives it constants to see; duplicates after algebra, which makes equal things
+// look equal; scales of channels go into weights while a convolution is one node; orientation before decomposition,
+// while products still are products, and algebra once more for the pairs of transposes that it leaves. Then equal
+// values are one value, and what is computed again is no more made one with the first.
 constexpr bool needed = true;
 constexpr Stage stages[] = {
-    {"merge_loops", merge_loops, needed, PassStage::traced},
+    {"fuse_attention", fuse_attention_by_hand, !needed, PassStage::traced},
+    {"merge_loops", merge_loops, needed},
     {"inline_calls", inline_calls, needed},
     {"place_gathers", place_gathers},
     {"fold_constants", fold_constants, !needed, PassStage::joint},

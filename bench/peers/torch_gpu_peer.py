@@ -322,7 +322,7 @@ CASES = {
     "gpu-sum": {"f32-64M": sum_all()},
     "gpu-mlp-step": {"b64": mlp(64), "b1024": mlp(1024)},
     "gpu-attention": {f"T{time}-D{depth}{'-gradients' * backward}": attention(time, depth, backward)
-                      for time in (1024, 4096) for depth in (64, 128) for backward in (False, True)} |
+                      for time in (1024, 4096, 16384) for depth in (64, 128) for backward in (False, True)} |
                      {f"T4096-D64-{mod}{'-gradients' * backward}": attention_by(mod, backward=backward)
                       for mod in ("soft-cap", "documents") for backward in (False, True)},
     "gpu-decode": {f"1B-bf16-cache1024-B{batch}": decode(batch) for batch in (1, 16)},

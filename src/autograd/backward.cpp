@@ -1,12 +1,15 @@
 #include "autograd/backward.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 
 #include "autograd/dependence.hpp"
 #include "autograd/rules.hpp"
 #include "autograd/walk.hpp"
 #include "base/fail.hpp"
 #include "base/trace_clock.hpp"
+#include "pipeline.hpp"
 #include "record/evaluate.hpp"
 #include "record/row_gradients.hpp"
 
@@ -70,6 +73,10 @@ class Backward {
     }
     if (!nonzero) return;
     InPlaceOf scope(node, loc_);
+    if (node.op == Op::matmul && pull_back_attention(node, outputs[0])) {
+      outputs[0] = Tensor();
+      return;
+    }
     vector_jacobian_rule(node.op)({Tensor(entry.node), outputs, wanted_, results_});
     for (Tensor& gradient : outputs) gradient = Tensor();
     for (std::size_t i = 0; i < node.operand_count; ++i) {
@@ -83,6 +90,62 @@ class Backward {
              RecordingBuilder().reshape(results_[i], expected.shape));
     }
   }
+  // Of attention that is written by hand the gradient is that of the call which takes its place (pipeline.hpp). Only
+  // while a function is traced: elsewhere the product has been computed. False: `product` ends no such attention.
+  bool pull_back_attention(const Node& product, const Tensor& given) {
+    const Recorder& r = recorder();
+    if (r.in_body || !r.trace() || r.trace()->is_loop) return false;
+    const Tensor call = attention_to_differentiate(product, [this](const Node& node) { return readers(node) == 1; });
+    if (!call.defined()) return false;
+    // What was recorded for it, last first; the gradients of what was there before are the walk's.
+    std::map<std::uint64_t, std::pair<Node*, Tensor>, std::greater<>> open{
+        {call.node()->sequence, {call.node(), given}}};
+    std::vector<std::pair<Tensor, Tensor>> found;
+    const std::uint64_t last = walk_.entries().back().node->sequence;
+    const std::function<bool(const Tensor&)> depends = [&](const Tensor& value) {
+      if (!is_differentiable(value)) return false;
+      if (value.node()->sequence <= last) return walk_.depends(walk_.entry_of(value), value);
+      return std::ranges::any_of(value.node()->inputs(), depends);
+    };
+    while (!open.empty()) {
+      const auto [node, gradient] = open.begin()->second;
+      open.erase(open.begin());
+      std::vector<Tensor> outputs(node->output_count), results(node->operand_count);
+      std::vector<unsigned char> wanted(node->operand_count);
+      outputs[0] = gradient;
+      for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] = depends(node->input(i));
+      vector_jacobian_rule(node->op)({Tensor(node), outputs, wanted, results});
+      for (std::size_t i = 0; i < wanted.size(); ++i) {
+        if (!wanted[i] || !results[i].defined()) continue;
+        const Tensor& operand = node->input(i);
+        if (node == call.node() && !is_done_whole(*results[i].node())) return false;
+        if (operand.node()->sequence > last) {
+          auto& [of, total] = open[operand.node()->sequence];
+          of = operand.node();
+          add_to(total, results[i]);
+        } else {
+          found.emplace_back(operand, results[i]);
+        }
+      }
+    }
+    for (const auto& [value, gradient] : found) {
+      const std::uint32_t output = walk_.output(walk_.entry_of(value), value);
+      reached_[output] = true;
+      add_to(gradients_[output], gradient);
+    }
+    return true;
+  }
+  // How often the entries read a value of the node.
+  std::uint32_t readers(const Node& node) {
+    if (readers_.empty()) {
+      readers_.resize(walk_.entries().size());
+      for (const LevelWalk::Entry& entry : walk_.entries())
+        for (std::uint32_t i = 0; i < entry.node->operand_count && !walk_.is_variable(entry.node); ++i)
+          if (const std::uint32_t at = walk_.operands(entry)[i]; at != LevelWalk::none) ++readers_[at];
+    }
+    const std::uint32_t at = walk_.entry_of(Tensor(const_cast<Node*>(&node)));
+    return at == LevelWalk::none ? 0 : readers_[at];
+  }
   void add_to(Tensor& total, const Tensor& gradient) const {
     total = total.defined() ? add_gradients(total, gradient, loc_) : gradient;
   }
@@ -93,6 +156,7 @@ class Backward {
   std::vector<bool> reached_variables_;
   std::vector<unsigned char> reached_;  // by output: whether the values depend on it
   std::vector<Tensor> gradients_;       // of the outputs of all entries
+  std::vector<std::uint32_t> readers_;  // by entry, where somebody asked
   std::vector<unsigned char> wanted_;
   std::vector<Tensor> results_;
 };

@@ -26,6 +26,8 @@ class LevelWalk {
   std::uint32_t output_count() const { return output_count_; }
   // The entry of each operand, value and variable; none for what cannot depend.
   const std::uint32_t* operands(const Entry& entry) const { return operand_entries_.data() + entry.first_operand; }
+  // The entry of a value that an operand is computed from; none for what cannot depend.
+  std::uint32_t entry_of(const Tensor& value) const { return find(value); }
   std::span<const std::uint32_t> values() const { return value_entries_; }
   std::span<const std::uint32_t> variables() const { return variable_entries_; }
 

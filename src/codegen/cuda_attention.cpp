@@ -23,11 +23,16 @@ struct Tile {
   int warps, columns;
 };
 Tile portable_tile(std::int64_t features, bool is_backward) {
-  if (is_backward) return features <= 64 ? Tile{4, 64} : Tile{8, 32};
+  if (is_backward) return features <= 64 ? Tile{4, 64} : features <= 128 ? Tile{8, 32} : Tile{4, 16};
   return features <= 128 ? Tile{4, 64} : Tile{4, 32};
 }
 constexpr int hopper_rows = 128, hopper_threads = 384;
-constexpr int hopper_columns = 128, hopper_columns_backward = 64, hopper_stages = 2;
+constexpr int hopper_columns = 128, hopper_stages = 2;
+// Registers have room for twice as many where a thread adds up the gradient of queries alone, and nothing else is
+// computed.
+int hopper_columns_backward(const CudaAttention& call, bool by_keys) {
+  return by_keys || call.masks || call.changes_scores || call.features > 64 ? 64 : 128;
+}
 
 std::int64_t shared_bytes(const CudaAttention& call, int rows, int columns) {
   const std::int64_t e = segments(call.features), f = segments(call.value_features), most = std::max(e, f);
@@ -44,10 +49,9 @@ std::int64_t shared_bytes(const CudaAttention& call, int rows, int columns) {
 
 }  // namespace
 
-bool fits_cuda_attention(std::int64_t features, std::int64_t value_features, bool is_backward) {
+bool fits_cuda_attention(std::int64_t features, std::int64_t value_features) {
   const std::int64_t most = std::max(features, value_features);
-  return features > 0 && value_features > 0 && features % 8 == 0 && value_features % 8 == 0 &&
-         most <= (is_backward ? 128 : 256);
+  return features > 0 && value_features > 0 && features % 8 == 0 && value_features % 8 == 0 && most <= 256;
 }
 
 std::vector<Kernel> cuda_attention(const CudaAttention& call) {
@@ -63,6 +67,8 @@ std::vector<Kernel> cuda_attention(const CudaAttention& call) {
   const std::string functions = "#ifndef " + space + "_there\n#define " + space + "_there\nnamespace " + space +
                                 " {\n" + call.functions + "\n}  // namespace " + space + "\n#endif\n";
 
+  // More sums than a thread has registers for.
+  const bool values_apart = call.is_backward && call.features + call.value_features > 256;
   std::vector<Kernel> kernels;
   const auto add = [&](Part part, const char* name, int threads, const std::string& parameters,
                        const std::string& body) -> Kernel& {
@@ -80,15 +86,16 @@ std::vector<Kernel> cuda_attention(const CudaAttention& call) {
     int rows = warps * 16, wide = columns, threads = warps * 32;
     if (call.on_hopper) {
       rows = hopper_rows, threads = hopper_threads;
-      wide = call.is_backward ? hopper_columns_backward : hopper_columns;
+      wide = call.is_backward ? hopper_columns_backward(call, part == Part::by_keys) : hopper_columns;
       kind = "hopper_" + kind;
       shape = (call.is_backward ? "HopperGradientShape<" : "HopperAttentionShape<") + type + ", " + e + ", " + f +
               ", 2, " + std::to_string(wide) + (call.is_backward ? ", 2, false>" : ", true>");
     } else {
+      const int gives = !values_apart ? 3 : part == Part::by_values ? 2 : 1;
       shape = "AttentionShape<" + type + ", " + e + ", " + f + ", " + std::to_string(warps) + ", " +
-              std::to_string(wide) + ">";
+              std::to_string(wide) + (gives == 3 ? "" : ", " + std::to_string(gives)) + ">";
     }
-    if (call.is_backward) shape += part == Part::by_keys ? ", true" : ", false";
+    if (call.is_backward) shape += part == Part::by_queries ? ", false" : ", true";
     Kernel& made = add(
         part, name, threads,
         (call.on_hopper ? "const __grid_constant__ HopperAttentionArguments arguments" : arguments) + ", " + captured,
@@ -101,7 +108,10 @@ std::vector<Kernel> cuda_attention(const CudaAttention& call) {
   } else {
     add_pass(Part::forward, "_forward");
   }
-  if (!call.masks) return kernels;
+  if (!call.masks) {
+    if (values_apart) add_pass(Part::by_values, "_by_values");
+    return kernels;
+  }
   const std::string tile = std::to_string(kernels[0].rows) + ", " + std::to_string(kernels[0].columns);
   const auto add_tiles = [&](Part part, const char* name, const char* by_keys) {
     add(part, name, 128, arguments + ", " + captured + ", unsigned char* states",
@@ -111,6 +121,7 @@ std::vector<Kernel> cuda_attention(const CudaAttention& call) {
   if (call.is_backward) add_tiles(Part::tiles_by_keys, "_tiles_by_keys", "true");
   add(Part::lists, "_lists", 32, "const unsigned char* states, int* counts, int* tiles, int width",
       "attention_lists(states, counts, tiles, width)");
+  if (values_apart) add_pass(Part::by_values, "_by_values");
   return kernels;
 }
 

@@ -16,14 +16,26 @@ struct CudaAttention {
   DType dtype = DType::bf16;                      // or f16
   std::int64_t features = 0, value_features = 0;  // multiples of 8
   bool is_backward = false;
-  bool masks = false;      // the functions have a mask: kernels that list the tiles to visit come too
-  bool on_hopper = false;  // by warpgroups and the copy engine, of sm_90a; else for sm_80 and up
-  std::string functions;   // `struct Captured` and its functions, as cuda_attention.inc wants them
+  bool masks = false;           // the functions have a mask: kernels that list the tiles to visit come too
+  bool changes_scores = false;  // they have a score too
+  bool on_hopper = false;       // by warpgroups and the copy engine, of sm_90a; else for sm_80 and up
+  std::string functions;        // `struct Captured` and its functions, as cuda_attention.inc wants them
 };
 
 // One kernel. Its name begins with a digest of the call.
 struct CudaAttentionKernel {
-  enum class Part : std::uint8_t { forward, by_keys, by_queries, rows, tiles, tiles_by_keys, lists, keys, join };
+  enum class Part : std::uint8_t {
+    forward,
+    by_keys,  // by_values: what is left to do for them, where one kernel has no room for both
+    by_queries,
+    rows,
+    tiles,
+    tiles_by_keys,
+    lists,
+    by_values,
+    keys,
+    join
+  };
   Part part;
   std::string name, text;
   int rows = 0, columns = 0;  // of scores, a tile
@@ -31,13 +43,13 @@ struct CudaAttentionKernel {
   std::int64_t shared = 0;  // bytes
 };
 // Whether the templates fit these sizes: registers and shared memory.
-bool fits_cuda_attention(std::int64_t features, std::int64_t value_features, bool is_backward);
+bool fits_cuda_attention(std::int64_t features, std::int64_t value_features);
 std::vector<CudaAttentionKernel> cuda_attention(const CudaAttention& call);
 
 // Attention of few queries, without functions, of any lengths, by weft/detail/cuda_attention_split.inc.
 struct CudaSplitAttention {
   DType dtype = DType::bf16;                      // or f16
-  std::int64_t features = 0, value_features = 0;  // as fits_cuda_attention forward
+  std::int64_t features = 0, value_features = 0;  // as fits_cuda_attention has them
   std::optional<DType> mask = {};                 // f32, f16 or bf16, where there is one
 };
 // The kernel of the parts, whose blocks have `columns` keys by turns, and that which joins them.

@@ -59,7 +59,7 @@ class Writer {
     for (std::size_t i = pair_inputs; i < graph_.inputs.size(); ++i)
       made.text += std::string("  const ") + memory_type(type_of(graph_.inputs[i]).dtype) + "* captured" +
                    std::to_string(i - pair_inputs) + ";\n";
-    if (graph_.inputs.size() == pair_inputs) made.text += "  long none;\n";
+    if (graph_.inputs.size() <= pair_inputs) made.text += "  long none;\n";
     made.text += "};\n";
     if (made.changes_scores) made.text += function("float weft_score(float score, ", mods_.score, false);
     if (made.changes_scores && is_backward)

@@ -1,33 +1,30 @@
-// Attention as products and a softmax, found and replaced. In: a traced graph. Out: the same with calls of attention.
 // From a product with a softmax upwards: each node on the way is a number, a mask, a cast, or the product of queries
 // and keys, where the way ends.
-#include <map>
-#include <optional>
-#include <string_view>
-#include <vector>
+#include "fusions/attention.hpp"
 
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <string_view>
+
+#include "fusions/causal.hpp"
 #include "ir/callee.hpp"
 #include "ir/composites.hpp"
 #include "ir/match.hpp"
+#include "trace/registry.hpp"
 #include "weft/fusions.hpp"
 #include "weft/nn/attention.hpp"
 
 namespace weft {
 namespace {
 
-constexpr double hides = -1000;  // of a score or less: its power is 0 beside any other
-constexpr int longest_way = 16;  // nodes from the softmax to the product
+constexpr double hides = -1000;   // of a score or less: its power is 0 beside any other
+constexpr double hidden = -1e20;  // added to a score, makes it the same as others that it is added to
+constexpr int longest_way = 16;   // nodes from the softmax to the product
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
-struct Mask {
-  enum class Kind : std::uint8_t { sees, hides, added, subtracted } kind;
-  Tensor value;
-  double factor = 1;  // that the scores get after it
-};
-struct Found {
-  Tensor query, transposed_key, value;
-  double scale = 1;
-  std::vector<Mask> masks;
-};
+using Mask = AttentionByHand::Mask;
+using Found = AttentionByHand;
 
 bool is_float_cast(const Node& node) {
   return node.op == Op::cast && is_floating(node.type.dtype) && is_floating(type_of(node.input(0)).dtype);
@@ -40,6 +37,11 @@ Tensor plain(Tensor value) {
 }
 Tensor without_casts(Tensor value) {
   while (is_float_cast(*value.node()) || is_same(*value.node())) value = value.node()->input(0);
+  return value;
+}
+// Before it was repeated, so that what is computed of a mask is not larger than the mask.
+Tensor unexpanded(Tensor value) {
+  while (value.node()->op == Op::expand) value = value.node()->input(0);
   return value;
 }
 std::optional<double> number(Tensor value) {
@@ -65,9 +67,9 @@ bool find_scores(const Tensor& scores, Found& found, int left) {
   if (left == 0) return false;
   const Node& node = *scores.node();
   const auto goes_on = [&](const Tensor& next) { return find_scores(next, found, left - 1); };
-  const auto with = [&](Mask::Kind kind, const Tensor& mask, const Tensor& next) {
+  const auto with = [&](Mask::Kind kind, const Tensor& mask, const Tensor& next, double number = 0) {
     const Found before = found;
-    found.masks.push_back({kind, mask, found.scale});
+    found.masks.push_back({kind, mask, found.scale, number});
     if (goes_on(next)) return true;
     found = before;
     return false;
@@ -87,12 +89,10 @@ bool find_scores(const Tensor& scores, Found& found, int left) {
       return true;
     }
     case Op::where: {
-      const auto hidden = [&](std::size_t at) {
-        const std::optional<double> given = number(node.input(at));
-        return given && *given * found.scale <= hides;
-      };
-      if (hidden(2)) return with(Mask::Kind::sees, node.input(0), node.input(1));
-      return hidden(1) && with(Mask::Kind::hides, node.input(0), node.input(2));
+      const std::optional<double> first = number(node.input(1)), second = number(node.input(2));
+      const auto are_hidden = [&](const std::optional<double>& by) { return by && *by * found.scale <= hides; };
+      if (are_hidden(second)) return with(Mask::Kind::sees, node.input(0), node.input(1), *second);
+      return are_hidden(first) && with(Mask::Kind::hides, node.input(0), node.input(2), *first);
     }
     case Op::add:
       return with(Mask::Kind::added, node.input(1), node.input(0)) ||
@@ -102,7 +102,39 @@ bool find_scores(const Tensor& scores, Found& found, int left) {
   }
 }
 
-std::optional<Found> find_attention(const Node& product) {
+// Whether the mask hides what comes after a query, and changes nothing else.
+bool is_causal(const Mask& mask) {
+  const std::optional<CausalNumbers> of = causal_numbers(mask.value);
+  if (!of) return false;
+  switch (mask.kind) {
+    case Mask::Kind::sees: return of->seen != 0 && of->hidden == 0;
+    case Mask::Kind::hides: return of->seen == 0 && of->hidden != 0;
+    case Mask::Kind::added: return of->seen == 0 && of->hidden * mask.factor <= hides;
+    case Mask::Kind::subtracted: return of->seen == 0 && -of->hidden * mask.factor <= hides;
+  }
+  return false;
+}
+
+// In the order in which a rewrite visits products, those of loops' bodies too, which of them are attention whose
+// weights nobody else reads.
+void list_products(const Graph& graph, std::vector<bool>& are_attention) {
+  std::map<const Node*, int> readers;
+  for (const Tensor& value : graph.nodes)
+    for (const Tensor& operand : value.node()->inputs()) ++readers[operand.node()];
+  for (const Tensor& output : graph.outputs) ++readers[output.node()];
+  for (const Tensor& value : graph.nodes) {
+    const Node& node = *value.node();
+    if (node.op != Op::call)
+      for (const auto& body : node.bodies()) list_products(*body, are_attention);
+    if (node.op == Op::matmul)
+      are_attention.push_back(find_attention(node).has_value() &&
+                              is_read_once(node, [&](const Node& each) { return readers[&each] == 1; }));
+  }
+}
+
+}  // namespace
+
+std::optional<AttentionByHand> find_attention(const Node& product) {
   if (product.op != Op::matmul) return {};
   const Node& softmax = *without_casts(product.input(0)).node();
   const int rank = product.type.shape.rank();
@@ -119,55 +151,62 @@ std::optional<Found> find_attention(const Node& product) {
   return found;
 }
 
-Tensor attention_of(const Found& found) {
+bool is_read_once(const Node& product, const std::function<bool(const Node&)>& has_one_reader) {
+  for (Tensor at = product.input(0);; at = at.node()->input(0)) {
+    if (!has_one_reader(*at.node())) return false;
+    if (!is_float_cast(*at.node()) && !is_same(*at.node())) return true;
+  }
+}
+
+Tensor attention_of(const AttentionByHand& found) {
+  const Tensor key = transpose(found.transposed_key, -1, -2);
+  if (found.masks.size() == 1 && is_causal(found.masks[0]))
+    return nn::scaled_dot_product_attention(found.query, key, found.value, {.is_causal = true, .scale = found.scale});
+  const DType dtype = type_of(found.query).dtype;
   Tensor sees, added;
   for (const Mask& mask : found.masks) {
     const bool is_bool = mask.kind == Mask::Kind::sees || mask.kind == Mask::Kind::hides;
-    Tensor value = mask.value;
+    Tensor value = unexpanded(mask.value);
     if (mask.kind == Mask::Kind::hides) value = ~value;
     if (mask.kind == Mask::Kind::subtracted) value = -value;
-    if (!is_bool && mask.factor != 1) value = value * mask.factor;
-    Tensor& all = is_bool ? sees : added;
-    all = !all.defined() ? value : is_bool ? all & value : all + value;
+    if (is_bool && mask.number != -infinity && !is_causal(mask)) {
+      // Where all are hidden by a number they are alike, and not unseen.
+      value = cast(where(value, 0.0, hidden), dtype == DType::f16 ? DType::f32 : dtype);
+    } else if (is_bool) {
+      sees = sees.defined() ? sees & value : value;
+      continue;
+    } else if (mask.factor != 1) {
+      value = value * mask.factor;
+    }
+    added = added.defined() ? added + value : value;
   }
-  if (sees.defined() && added.defined())
-    sees = where(sees, added, -std::numeric_limits<double>::infinity()), added = {};
-  return nn::scaled_dot_product_attention(found.query, transpose(found.transposed_key, -1, -2), found.value,
+  if (sees.defined() && added.defined()) sees = where(sees, added, -infinity), added = {};
+  return nn::scaled_dot_product_attention(found.query, key, found.value,
                                           {.attn_mask = sees.defined() ? sees : added, .scale = found.scale});
 }
 
-// In the order in which a rewrite visits products, those of loops' bodies too, which of them are attention whose
-// weights nobody else reads.
-void list_products(const Graph& graph, std::vector<bool>& are_attention) {
-  std::map<const Node*, int> readers;
-  for (const Tensor& value : graph.nodes)
-    for (const Tensor& operand : value.node()->inputs()) ++readers[operand.node()];
-  for (const Tensor& output : graph.outputs) ++readers[output.node()];
-  for (const Tensor& value : graph.nodes) {
-    const Node& node = *value.node();
-    if (node.op != Op::call)
-      for (const auto& body : node.bodies()) list_products(*body, are_attention);
-    if (node.op != Op::matmul) continue;
-    bool fits = find_attention(node).has_value();
-    for (Tensor at = fits ? node.input(0) : Tensor(); at.defined();
-         at = is_float_cast(*at.node()) || is_same(*at.node()) ? at.node()->input(0) : Tensor())
-      fits = fits && readers[at.node()] == 1;
-    are_attention.push_back(fits);
-  }
+static GraphView fused(const GraphView& view, const std::function<bool(const Node&)>& is_wanted) {
+  std::vector<bool> are_attention;
+  list_products(detail::graph_of(view), are_attention);
+  if (std::ranges::count(are_attention, true) == 0) return view;
+  std::size_t next = 0;
+  return view.rewrite([&](const NodeView& at) -> Tensor {
+    const Node& node = *at.results()[0].node();
+    if (node.op != Op::matmul || next == are_attention.size() || !are_attention[next++]) return {};
+    const std::optional<AttentionByHand> found = find_attention(node);
+    if (!found) return {};
+    const Tensor made = attention_of(*found);
+    return is_wanted(*made.node()) ? made : Tensor();
+  });
 }
 
-}  // namespace
-
 GraphView fuse_attention(const GraphView& graph) {
-  std::vector<bool> are_attention;
-  list_products(detail::graph_of(graph), are_attention);
-  std::size_t next = 0;
-  return graph.rewrite([&](const NodeView& view) -> Tensor {
-    const Node& node = *view.results()[0].node();
-    if (node.op != Op::matmul || next == are_attention.size() || !are_attention[next++]) return {};
-    const std::optional<Found> found = find_attention(node);
-    return found ? attention_of(*found) : Tensor();
-  });
+  return fused(graph, [](const Node&) { return true; });
+}
+
+Graph fuse_attention(const Graph& graph, const std::function<bool(const Node&)>& is_wanted) {
+  return detail::graph_of(
+      fused(detail::view_of(std::make_shared<const detail::GraphData>(detail::GraphData{graph})), is_wanted));
 }
 
 }  // namespace weft

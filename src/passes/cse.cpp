@@ -1,9 +1,12 @@
 #include "passes/cse.hpp"
 
+#include <string_view>
 #include <unordered_map>
 
 #include "base/word_hash.hpp"
 #include "ir/builder.hpp"
+#include "ir/callee.hpp"
+#include "ir/composites.hpp"
 #include "ir/node_key.hpp"
 #include "passes/regions.hpp"
 
@@ -14,8 +17,12 @@ bool is_mergeable(const Node& node) {
   switch (info(node.op).kind) {
     case OpKind::leaf: return node.op == Op::constant || node.op == Op::iota;
     case OpKind::random:
-    case OpKind::effect:
-    case OpKind::region: return false;
+    case OpKind::effect: return false;
+    // Attention by hand whose derivative is that of the call is recorded twice (pipeline.hpp). Its attributes say all
+    // that its body does (ir/composites.hpp).
+    case OpKind::region:
+      return node.op == Op::call && &node.attributes().type() == &attribute_type<AttentionCall> &&
+             std::string_view(name_of(node)) == "scaled_dot_product_attention";
     case OpKind::identity: return node.op == Op::transfer;  // a value is copied to a device once
     default: return true;
   }

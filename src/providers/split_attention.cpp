@@ -37,7 +37,7 @@ std::optional<AttentionNode> split_attention_node(const Node& node, Device devic
   for (const Dim dim : {dims[1], dims[2], dims[3]})  // heads, key heads, queries
     if (!dim.is_constant() || dim.constant() == 0) return {};
   if (dims[3].constant() > most_queries || dims[1].constant() % dims[2].constant() != 0) return {};
-  if (!codegen::fits_cuda_attention(fixed.features, fixed.value_features, false)) return {};
+  if (!codegen::fits_cuda_attention(fixed.features, fixed.value_features)) return {};
   // All that a package is made for have what the kernels want.
   if (!runtime::current_device_target() &&
       !runtime::cuda::attends_on_hopper(device, fixed.features, fixed.value_features))

@@ -1,5 +1,6 @@
-// Attention with a score_mod or a mask_mod and its gradients on a device, whole, by our own kernels for tensor cores,
-// with the functions in their holes. Lengths may be symbols. What is captured is read where it lies, in order.
+// Attention and its gradients on a device, whole, by our own kernels for tensor cores, with the functions of a
+// score_mod and a mask_mod in their holes; without a mask. Lengths may be symbols. What is captured is read where it
+// lies, in order. Without mods cuDNN's kernels come first where they are found, but for those that are slower.
 #include "runtime/cuda/tensor_core_attention.hpp"
 #include "base/options.hpp"
 #include "codegen/cuda_attention_functions.hpp"
@@ -26,6 +27,7 @@ struct OwnAttention {
             .value_features = fixed.value_features,
             .is_backward = fixed.is_backward,
             .masks = functions.masks,
+            .changes_scores = functions.changes_scores,
             .on_hopper = on_hopper,
             .functions = functions.text};
   }
@@ -34,16 +36,25 @@ struct OwnAttention {
 std::optional<OwnAttention> own_attention(const Node& node, Device device) {
   if (runtime::current_device_target()) return {};  // its step has no form on disk
   std::optional<AttentionNode> call = attention_node(node);
-  if (!call || !node.attributes().as<AttentionCall>().has_mods()) return {};
+  if (!call || call->fixed.has_mask) return {};
   const auto& called = node.attributes().as<AttentionCall>();
   const auto& fixed = call->fixed;
-  if (!(called.scale > 0) || !codegen::fits_cuda_attention(fixed.features, fixed.value_features, fixed.is_backward))
-    return {};
+  if (!(called.scale > 0) || !codegen::fits_cuda_attention(fixed.features, fixed.value_features)) return {};
   const std::optional<bool> on_hopper = runtime::cuda::attends_on_hopper(device, fixed.features, fixed.value_features);
   if (!on_hopper) return {};
-  auto functions = codegen::cuda_attention_functions(attention_mods(called.mods), called.is_causal, fixed.is_backward);
+  auto functions = codegen::cuda_attention_functions(called.has_mods() ? attention_mods(called.mods) : AttentionMods(),
+                                                     called.is_causal, fixed.is_backward);
   if (!functions) return {};
   return OwnAttention{std::move(*call), std::move(*functions), *on_hopper};
+}
+
+// Than cuDNN's kernel, which has the scores' gradient in memory where sums have an order.
+bool is_faster(const OwnAttention& own) {
+  constexpr std::int64_t features = 64, pairs = 4096 * 4096;
+  const auto& fixed = own.node.fixed;
+  const std::vector<Dim> dims = attention_dims(own.node);
+  return own.on_hopper && fixed.is_backward && fixed.is_deterministic && fixed.features == features &&
+         dims[3].is_constant() && dims[4].is_constant() && dims[3].constant() * dims[4].constant() >= pairs;
 }
 
 class TensorCorePayload final : public Payload {
@@ -51,7 +62,8 @@ class TensorCorePayload final : public Payload {
   TensorCorePayload(const Candidate& candidate, OwnAttention own)
       : own_(std::move(own)), kernels_(codegen::cuda_attention(own_.kernels())), placed_(own_.node, candidate) {
     const auto& called = candidate.node.attributes().as<AttentionCall>();
-    text_ = attention_text(own_.node) + ", " + to_words(attention_mods(called.mods));
+    text_ = attention_text(own_.node);
+    if (called.has_mods()) text_ += ", " + to_words(attention_mods(called.mods));
     for (std::size_t i = 0; i < own_.node.captured; ++i)
       captured_bytes_.push_back(storage_bytes(info(own_.node.types[3 + i].dtype), 1));
   }
@@ -61,13 +73,15 @@ class TensorCorePayload final : public Payload {
   std::vector<bool> writes(std::size_t buffers) const override { return placed_.writes(buffers); }
   runtime::EntryPoint emit(providers::Sources& sources) const override { return attention_entry(kernels_, sources); }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    const TensorCoreAttentionCall call{.sizes = own_.node.fixed,
-                                       .captured = own_.node.captured,
-                                       .has_mask_mod = own_.functions.masks,
-                                       .mask_reads_batch = own_.functions.mask_reads_batch,
-                                       .mask_reads_head = own_.functions.mask_reads_head,
-                                       .on_hopper = own_.on_hopper,
-                                       .tile = {kernels_[0].rows, kernels_[0].columns}};
+    const TensorCoreAttentionCall call{
+        .sizes = own_.node.fixed,
+        .captured = own_.node.captured,
+        .has_mask_mod = own_.functions.masks,
+        .mask_reads_batch = own_.functions.mask_reads_batch,
+        .mask_reads_head = own_.functions.mask_reads_head,
+        .on_hopper = own_.on_hopper,
+        .values_apart = kernels_.back().part == codegen::CudaAttentionKernel::Part::by_values,
+        .tile = {kernels_[0].rows, kernels_[0].columns}};
     return std::make_unique<runtime::cuda::TensorCoreAttention>(call, placed_.dims, placed_.offsets, captured_bytes_,
                                                                 preparation);
   }
@@ -102,9 +116,9 @@ class TensorCoreProvider final : public Provider {
       const PlacedValue& stats = candidate.operands[candidate.operands.size() - stats_from_end];
       if (!is_row_major(stats.type.shape, stats.strides)) return {};
     }
-    auto payload = std::make_shared<TensorCorePayload>(candidate, std::move(*own));
+    auto payload = std::make_shared<TensorCorePayload>(candidate, *own);
     const Dim operations = payload->cost().operations;
-    return Offer{operations / Dim(attention_rate), std::move(payload)};
+    return Offer{operations / Dim(is_faster(*own) ? 2 * attention_rate : attention_rate / 2), std::move(payload)};
   }
 };
 

@@ -303,6 +303,7 @@ static std::vector<SavedValue> saved_values(CallContext call, const Graph& graph
 }
 
 std::shared_ptr<const LevelBody> make_level_body(CallContext call, TraceResult& traced, Backend backend) {
+  if (backend == Backend::compiled) traced.graph = before_derivatives(std::move(traced.graph));
   const LeafList& arguments = call.scratch.arguments;
   const CallLayout& layout = call.layout();
   const auto is_float = [&](std::uint32_t output) { return is_floating(type_of(traced.graph.outputs[output]).dtype); };

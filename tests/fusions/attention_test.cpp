@@ -100,6 +100,74 @@ Tensors inputs_of() {
   const Tensor mask = remainder(reshape(arange(30), {5, 6}), 3) != 1;
   return {noise({2, 3, 5, 4}, 1), noise({2, 3, 6, 4}, 2), noise({2, 3, 6, 2}, 3), mask, noise({3, 5, 6}, 4)};
 }
+// Masks of [5, 5] that programs make: bools that are true where the query sees the key, or numbers that are added.
+struct MaskForm {
+  const char* name;
+  Tensor (*make)(Dim length);
+  bool is_causal = true;
+};
+Tensor row(Dim length) { return unsqueeze(arange(length), 1); }
+Tensor column(Dim length) { return unsqueeze(arange(length), 0); }
+const MaskForm mask_forms[] = {
+    {"places compared", [](Dim n) { return row(n) >= column(n); }},
+    {"places compared the other way", [](Dim n) { return column(n) <= row(n); }},
+    {"not what is after", [](Dim n) { return ~(column(n) > row(n)); }},
+    {"less than the next", [](Dim n) { return column(n) < row(n) + 1; }},
+    {"a difference", [](Dim n) { return row(n) - column(n) >= 0; }},
+    {"a difference of floats",
+     [](Dim n) { return cast(column(n), DType::f32) - cast(row(n), DType::f32) < 0.5 + 0.5; }},
+    {"tril of ones",
+     [](Dim n) {
+       return tril(ones({n, n})) == 1;
+     }},
+    {"tril, cast",
+     [](Dim n) {
+       return cast(tril(ones({n, n})), DType::boolean);
+     }},
+    {"tril of four axes",
+     [](Dim n) {
+       return reshape(tril(ones({n, n})), {1, 1, n, n}) != 0;
+     }},
+    {"triu, not",
+     [](Dim n) {
+       return ~cast(triu(ones({n, n}), 1), DType::boolean);
+     }},
+    {"triu of a number, added",
+     [](Dim n) {
+       return triu(full({n, n}, -infinity), 1);
+     }},
+    {"one minus tril, times a number, added",
+     [](Dim n) {
+       return (1 - tril(ones({n, n}))) * -1e9;
+     }},
+    {"where of a number, added", [](Dim n) { return where(row(n) >= column(n), 0.0, -1e9); }},
+    {"with itself",
+     [](Dim n) {
+       return (row(n) >= column(n)) & cast(tril(ones({n, n})), DType::boolean);
+     }},
+    {"the diagonal hidden too", [](Dim n) { return (row(n) > column(n)) | (column(n) == 0); }, false},
+    {"one key more", [](Dim n) { return row(n) + 1 >= column(n); }, false},
+    {"keys from here on", [](Dim n) { return row(n) <= column(n); }, false},
+    {"a band", [](Dim n) { return (row(n) >= column(n)) & (row(n) - column(n) < 3); }, false},
+    {"tril with another diagonal",
+     [](Dim n) {
+       return tril(ones({n, n}), 1) == 1;
+     },
+     false},
+    {"a bias for what is seen", [](Dim n) { return where(row(n) >= column(n), 1.0, -1e9); }, false},
+    {"a number that hides nothing, added", [](Dim n) { return where(row(n) >= column(n), 0.0, -1.0); }, false},
+    {"rows twice",
+     [](Dim n) {
+       return row(n) >= reshape(row(n), {n, 1});
+     },
+     false},
+};
+struct Masked {
+  Tensor operator()(const Tensors& x, const int& form) const {
+    const Tensor mask = mask_forms[form].make(x[0].size(2)), scores = matmul(x[0], keys(x)) * 0.5;
+    return matmul(softmax(mask.dtype() == DType::boolean ? where(mask, scores, -1e9) : scores + mask, -1), x[2]);
+  }
+};
 struct Named {
   Tensor operator()(const Tensors& x, const int& form) const { return forms[form].attend(x); }
 };
@@ -131,6 +199,32 @@ TEST_CASE("attention written by hand is found in its usual forms, and gives the 
   }
 }
 
+TEST_CASE("a causal mask that a program makes of places is found as such, and no other one") {
+  const Tensors x{noise({2, 3, 5, 4}, 1), noise({2, 3, 5, 4}, 2), noise({2, 3, 5, 2}, 3)};
+  for (int i = 0; i < static_cast<int>(std::size(mask_forms)); ++i) {
+    CAPTURE(std::string(mask_forms[i].name));
+    const Tensor expected = Masked()(x, i);
+    std::string found;
+    const Registered registered;
+    register_pass(PassStage::traced, "look_at_attention", std::to_string(i), [&](const GraphView& graph) {
+      found = "none";
+      for (const Tensor& value : graph.nodes())
+        if (NodeView(value).name() == "scaled_dot_product_attention") found = NodeView(value).attributes();
+      return graph;
+    });
+    for (const bool dynamic : {false, true}) {
+      CAPTURE(dynamic);
+      CompileOptions options{.on_compile_error = OnFailure::raise};
+      if (dynamic) options.dynamic = true;
+      options.backend = "aot_eager";
+      check_close(compile(Masked(), options)(x, i), expected, 1e-11);
+      CAPTURE(found);
+      CHECK((found.find("is_causal true") != std::string::npos) == mask_forms[i].is_causal);
+    }
+    unregister_pass("look_at_attention");
+  }
+}
+
 TEST_CASE("attention by hand stays where its weights are read by a derivative, and is found in the body of a loop") {
   const Tensors x = inputs_of();
   const Registered registered;
@@ -157,10 +251,13 @@ TEST_CASE("attention by hand stays where its weights are read by a derivative, a
   CHECK(count == 1);
 }
 
-TEST_CASE("a query that sees nothing gets zeros where attention by hand is found") {
+TEST_CASE("a query that sees nothing gets zeros where attention by hand is found, or the mean that the program has") {
   Tensors x = inputs_of();
   x[3] = x[3] & (unsqueeze(arange(5), 1) != 2);
   const Registered registered;
+  for (int i = 0; i < static_cast<int>(std::size(forms)); ++i)
+    if (forms[i].name == std::string_view("where of a large number, scaled after"))
+      check_close(compile(Named(), {.backend = "aot_eager"})(x, i), forms[i].attend(x), 1e-11);
   for (const Form& form : forms)
     if (form.name == std::string_view("where") || form.name == std::string_view("masked_fill")) {
       CAPTURE(std::string(form.name));

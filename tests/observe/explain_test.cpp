@@ -84,7 +84,7 @@ TEST_CASE("kernels with their cost, the graph after the passes, and why two sums
   CHECK(contains(e.schedule, "sum at explain_test.cpp:" + std::to_string(line + 2) + why));
   REQUIRE(e.kernels.size() == 2);
   CHECK(e.passes.size() > 10);
-  CHECK(e.passes.front().name == "merge_loops");
+  CHECK(e.passes.front().name == "fuse_attention");
   CHECK(e.passes.back().name == "launches");
   CHECK(e.passes.back().size == e.kernels.size());
   CHECK(e.kernels[0].name == "weft_k0_exp_sum");

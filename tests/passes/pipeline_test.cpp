@@ -40,10 +40,10 @@ Graph work(Recording& r) {
 }
 
 const Names every_pass = {
-    "merge_loops",           "inline_calls",     "place_gathers",     "fold_constants",    "simplify_algebra",
-    "common_subexpressions", "fold_batch_norm",  "orient_matmul",     "simplify_algebra",  "rematerialize",
-    "decompose_convolution", "decompose_matmul", "decompose_argsort", "widen_scatter_add", "local_collectives",
-    "align_products",        "dead_code",        "prune_loops"};
+    "fuse_attention",    "merge_loops",           "inline_calls",     "place_gathers",     "fold_constants",
+    "simplify_algebra",  "common_subexpressions", "fold_batch_norm",  "orient_matmul",     "simplify_algebra",
+    "rematerialize",     "decompose_convolution", "decompose_matmul", "decompose_argsort", "widen_scatter_add",
+    "local_collectives", "align_products",        "dead_code",        "prune_loops"};
 
 }  // namespace
 
@@ -142,7 +142,7 @@ TEST_CASE("WEFT_SKIP_PASSES: a name that can't be left out is answered with thos
   CHECK(names_of(reports) == rest);
   const std::string those =
       "can be left out; there are: align_products common_subexpressions dead_code fold_batch_norm fold_constants "
-      "orient_matmul "
+      "fuse_attention orient_matmul "
       "place_gathers prune_loops rematerialize simplify_algebra";
   CHECK(log.lines == Names{"[weft] no pass 'inline_calls' " + those, "[weft] no pass 'dead_cod' " + those});
 }

@@ -135,6 +135,7 @@ TEST_CASE("every pass of the pipeline reaches bodies that are not inlined") {
   optimize(none.graph({exp(none.x())}), {}, &passes);
   for (const StageReport& pass : passes) {
     if (std::string_view(pass.name) == "inline_calls") continue;     // leaves no body
+    if (std::string_view(pass.name) == "fuse_attention") continue;   // of a device
     if (std::string_view(pass.name) == "align_products") continue;   // nobody on the host asks for it
     if (std::string_view(pass.name) == "rematerialize") continue;    // chooses by what the whole graph holds
     if (std::string_view(pass.name) == "fold_batch_norm") continue;  // inputs of a body are no constants

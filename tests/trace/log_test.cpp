@@ -96,10 +96,11 @@ TEST_CASE("passes: each with its time, in order") {
   std::vector<std::string> names;
   for (const std::string& each : log.lines) names.push_back(masked(each));
   std::vector<std::string> expected;
-  for (const char* name : {"merge_loops", "inline_calls", "place_gathers", "fold_constants", "simplify_algebra",
-                           "common_subexpressions", "fold_batch_norm", "orient_matmul", "simplify_algebra",
-                           "rematerialize", "decompose_convolution", "decompose_matmul", "decompose_argsort",
-                           "widen_scatter_add", "local_collectives", "align_products", "dead_code", "prune_loops"})
+  for (const char* name :
+       {"fuse_attention", "merge_loops", "inline_calls", "place_gathers", "fold_constants", "simplify_algebra",
+        "common_subexpressions", "fold_batch_norm", "orient_matmul", "simplify_algebra", "rematerialize",
+        "decompose_convolution", "decompose_matmul", "decompose_argsort", "widen_scatter_add", "local_collectives",
+        "align_products", "dead_code", "prune_loops"})
     expected.push_back(concat_text("[weft:passes] ", name, ": N ms, 3"));
   for (const char* rest :
        {"schedule: N ms, 1", "memory: N ms, 2", "generate: N ms, 1", "compile: N ms, 1", "launches: N ms, 1"})

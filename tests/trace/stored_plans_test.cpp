@@ -439,7 +439,7 @@ TEST_CASE("what a plan from the disk is explained by does not hold the memory of
   };
   PipelineOptions options;
   options.stored = options.keep = true;
-  for (const char* const stage : {"merge_loops", "stored_plan"}) {
+  for (const char* const stage : {"fuse_attention", "stored_plan"}) {
     Graph graph = add_constant();
     const auto data = std::ranges::find_if(graph.nodes, [](const Tensor& each) { return each.node()->op == Op::data; });
     REQUIRE(data != graph.nodes.end());

@@ -239,6 +239,7 @@ void TensorCoreAttention::run(const StepCall& call) const {
   launch.queue(2, tiles(s.batch * s.heads * tiles(s.queries, row_padding) * row_padding, 32), 1, 1, of_rows);
   launch.list(true);
   launch.multiply(0, s.keys, s.key_heads);
+  if (call_.values_apart) launch.multiply(kernels_.size() - 1, s.keys, s.key_heads);
   launch.list(false);
   launch.multiply(1, s.queries, s.heads);
 }

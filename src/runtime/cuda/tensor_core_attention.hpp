@@ -22,6 +22,7 @@ struct TensorCoreAttentionCall {
   bool has_mask_mod = false;
   bool mask_reads_batch = false, mask_reads_head = false;
   bool on_hopper = false;
+  bool values_apart = false;  // backward; their gradient is that of the last function
   AttentionTile tile;
 };
 
@@ -34,8 +35,8 @@ std::optional<bool> attends_on_hopper(Device device, std::int64_t features, std:
 class TensorCoreAttention final : public Runnable {
  public:
   // Of `preparation.entry.inner` the functions, in the order of the call: forward, or by_keys, by_queries, rows; then
-  // those that list tiles: tiles, backward tiles_by_keys, lists. `dims`, `offsets` as those of DeviceAttention; offsets
-  // of the captured ones too, `captured_bytes` an element of each.
+  // those that list tiles: tiles, backward tiles_by_keys, lists; then by_values. `dims`, `offsets` as those of
+  // DeviceAttention; offsets of the captured ones too, `captured_bytes` an element of each.
   TensorCoreAttention(const TensorCoreAttentionCall& call, std::span<const Dim> dims, std::span<const Dim> offsets,
                       std::vector<std::int64_t> captured_bytes, const Preparation& preparation);
   bool has_workspace() const override { return call_.sizes.is_backward || call_.has_mask_mod; }

@@ -1,0 +1,172 @@
+// Attention that a program writes as products and a softmax, on a device: one kernel forward and those of its
+// gradients, without being asked for, and the host's numbers. Skipped without a GPU.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "base/options.hpp"
+#include "tests/cuda/support.hpp"
+#include "weft/weft.hpp"
+
+using namespace weft;
+using namespace cuda_test;
+
+namespace {
+
+struct Operands {
+  Tensor q, k, v;
+  WEFT_MEMBERS(q, k, v)
+};
+struct Results {
+  Tensor output;
+  Operands gradients;
+  WEFT_MEMBERS(output, gradients)
+};
+
+enum class Form : std::uint8_t { plain, after, additive, filled, f32_softmax, lying, mask, learned, weights_too };
+constexpr Form all_forms[] = {Form::plain, Form::after, Form::additive, Form::filled,     Form::f32_softmax,
+                              Form::lying, Form::mask,  Form::learned,  Form::weights_too};
+constexpr bool hides_later(Form form) { return form == Form::after || form == Form::additive || form == Form::filled; }
+// Whether it is found.
+constexpr bool is_whole(Form form) { return form != Form::learned && form != Form::weights_too; }
+
+Tensor attend(Form form, const Operands& at, const Tensor& mask) {
+  const Tensor keys = transpose(at.k, -1, -2);
+  const Dim length = at.q.size(2);
+  const Device device = at.q.device();
+  const auto mixed = [&](const Tensor& scores) { return matmul(softmax(scores, -1), at.v); };
+  switch (form) {
+    case Form::plain: return mixed(matmul(at.q, keys) / 8);
+    case Form::after: {
+      const Tensor place = to(arange(length), device);
+      return mixed(where(unsqueeze(place, 0) > unsqueeze(place, 1), -INFINITY, matmul(at.q, keys) * 0.125));
+    }
+    case Form::additive: {
+      const Tensor hidden = triu(ones({length, length}, {DType::f32, device}) * -1e9, 1);
+      return mixed(matmul(at.q * 0.125, keys) + cast(hidden, at.q.dtype()));
+    }
+    case Form::filled: {
+      const Tensor seen = tril(ones({length, length}, {DType::f32, device}));
+      return mixed(masked_fill(matmul(at.q, keys) / 8, seen == 0, -30000.0));
+    }
+    case Form::f32_softmax:
+      return matmul(cast(softmax(cast(matmul(at.q, keys) / 8, DType::f32), -1), at.v.dtype()), at.v);
+    case Form::lying: {
+      const Operands turned{transpose(at.q, 1, 2) + 0, transpose(at.k, 1, 2) + 0, transpose(at.v, 1, 2) + 0};
+      const Tensor scores = matmul(transpose(turned.q, 1, 2), permute(turned.k, {0, 2, 3, 1})) / 8;
+      return matmul(softmax(scores, -1), transpose(turned.v, 1, 2));
+    }
+    case Form::mask: return mixed(where(mask > 0, matmul(at.q, keys) / 8, -1e9));
+    case Form::learned: return mixed(matmul(at.q, keys) / 8 + sum(at.v, -1, true) * 0.01);
+    case Form::weights_too: {
+      const Tensor weights = softmax(matmul(at.q, keys) / 8, -1);
+      return matmul(weights, at.v) + sum(square(weights), -1, true);
+    }
+  }
+  return {};
+}
+Operands gradients(Form form, const Operands& at, const Tensor& given, const Tensor& mask) {
+  return grad([&](const Operands& p) { return sum(attend(form, p, mask) * given); }, at);
+}
+Results both(Form form, const Operands& at, const Tensor& given, const Tensor& mask) {
+  const auto [value, slopes] = value_and_grad(
+      [&](const Operands& p) {
+        const Tensor output = attend(form, p, mask);
+        return std::pair(sum(output * given), output);
+      },
+      at);
+  return {value.second, slopes};
+}
+
+Tensor here(const Tensor& value) { return cast(to(value, Device::cpu()), DType::f32); }
+Operands here(const Operands& at) { return {here(at.q), here(at.k), here(at.v)}; }
+Tensor there(Sizes sizes, std::uint64_t seed, DType dtype) {
+  return to(cast(sample(sizes, seed), dtype), Device::cuda()).eval();
+}
+double apart(const Tensor& device, const Tensor& reference) {
+  const Tensor difference = here(device) - reference;
+  return std::sqrt(sum(square(difference)).item()) / (std::sqrt(sum(square(reference)).item()) + 1e-3);
+}
+void close(const Operands& device, const Operands& reference) {
+  CHECK(apart(device.q, reference.q) <= 2e-2);
+  CHECK(apart(device.k, reference.k) <= 2e-2);
+  CHECK(apart(device.v, reference.v) <= 2e-2);
+}
+int count(const std::string& text, const std::string& what) {
+  int found = 0;
+  for (std::size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+// Steps that do attention whole, forward or its gradients: " bf16[2,3,96,64]@cuda:0 to [2,3,70,64]".
+int whole_steps(const std::string& schedule) { return count(schedule, "@cuda:0 to ["); }
+
+constexpr CompileOptions options_of_tests{.on_compile_error = OnFailure::raise};
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cuda" * test::needs(a_device));
+
+TEST_CASE("attention by hand on a device is one kernel, and its gradients are those of that kernel") {
+  for (const Form form : all_forms)
+    for (const std::int64_t keys : {96, 70}) {
+      if (keys != 96 && form != Form::plain && form != Form::mask) continue;
+      CAPTURE(static_cast<int>(form));
+      CAPTURE(keys);
+      const Operands at{there({2, 3, 96, 64}, 1, DType::bf16), there({2, 3, keys, 64}, 2, DType::bf16),
+                        there({2, 3, keys, 64}, 3, DType::bf16)};
+      const Tensor given = there({2, 3, 96, 64}, 4, DType::bf16);
+      Tensor mask = (to(sample({2, 1, 96, keys}, 5), Device::cuda()) + 0.5).eval();
+      const Results expected = both(form, here(at), here(given), here(mask));
+      // Forward alone.
+      auto forward =
+          compile([](const int& f, const Operands& p, const Tensor& m) { return attend(static_cast<Form>(f), p, m); },
+                  options_of_tests);
+      CHECK(apart(forward(static_cast<int>(form), at, mask), expected.output) <= 2e-2);
+      const std::string schedule = explain(forward, static_cast<int>(form), at, mask).schedule;
+      CAPTURE(schedule);
+      const int forward_steps = form != Form::weights_too;
+      CHECK(whole_steps(schedule) == forward_steps);
+      CHECK(count(schedule, "causal") == (hides_later(form) ? 1 : 0));
+      // A step of training, compiled whole.
+      auto step = compile([](const int& f, const Operands& p, const Tensor& w,
+                             const Tensor& m) { return both(static_cast<Form>(f), p, w, m); },
+                          options_of_tests);
+      const Results made = step(static_cast<int>(form), at, given, mask);
+      CHECK(apart(made.output, expected.output) <= 2e-2);
+      close(made.gradients, expected.gradients);
+      const std::string of_step = explain(step, static_cast<int>(form), at, given, mask).schedule;
+      CAPTURE(of_step);
+      CHECK(whole_steps(of_step) == (is_whole(form) ? 2 : 0));
+      // The derivative of a compiled function.
+      const Operands slopes =
+          grad([&](const Operands& p) { return sum(forward(static_cast<int>(form), p, mask) * given); }, at);
+      close(slopes, expected.gradients);
+    }
+}
+
+TEST_CASE("a query that no key is seen by gets what the program says, where the program hides by a number") {
+  const Operands at{there({1, 2, 64, 64}, 1, DType::bf16), there({1, 2, 64, 64}, 2, DType::bf16),
+                    there({1, 2, 64, 64}, 3, DType::bf16)};
+  const Tensor mask = to(cast(unsqueeze(arange(64) % 3, 1) != 0, DType::f32) * ones({64, 64}), Device::cuda()).eval();
+  auto f = compile([](const Operands& p, const Tensor& m) { return attend(Form::mask, p, m); }, options_of_tests);
+  CHECK(whole_steps(explain(f, at, mask).schedule) == 1);
+  CHECK(apart(f(at, mask), attend(Form::mask, here(at), here(mask))) <= 2e-2);  // the mean of the values
+}
+
+TEST_CASE("attention by hand of lengths that vary, and as WEFT_SKIP_PASSES leaves it") {
+  auto f = compile([](const Operands& p) { return attend(Form::after, p, {}); }, options_of_tests);
+  Operands at;
+  for (const std::int64_t length : {40, 130, 200}) {
+    at = {there({1, 2, length, 64}, 1, DType::bf16), there({1, 2, length, 64}, 2, DType::bf16),
+          there({1, 2, length, 64}, 3, DType::bf16)};
+    CHECK(apart(f(at), attend(Form::after, here(at), {})) <= 2e-2);
+  }
+  CHECK(whole_steps(explain(f, at).schedule) == 1);
+  const ProcessOptions before = options();
+  options().skip_passes = {"fuse_attention"};
+  auto left = compile([](const Operands& p) { return gradients(Form::plain, p, p.q, {}); }, options_of_tests);
+  CHECK(whole_steps(explain(left, at).schedule) == 0);
+  options() = before;
+}
+
+TEST_SUITE_END();
