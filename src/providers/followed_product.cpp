@@ -3,6 +3,7 @@
 #include "base/hash.hpp"
 #include "base/options.hpp"
 #include "codegen/cuda.hpp"
+#include "providers/known_epilogue.hpp"
 #include "providers/product.hpp"
 #include "providers/sources.hpp"
 #include "providers/stored_payload.hpp"
@@ -110,6 +111,9 @@ std::shared_ptr<Payload> followed_product(const Step& product, const Step& follo
   if (filled.dtype != c.dtype || !points.same(c.m * c.n) || !codegen::may_be_epilogue(*kernel, static_cast<int>(place)))
     return {};
   const int at = static_cast<int>(place);
+  const std::optional<KnownEpilogue> known = known_epilogue(*kernel, at, keeps);
+  if (known && c.has_bias && (known->bias >= 0 || known->function == runtime::cuda::Epilogue::gelu_gradient)) return {};
+  const auto buffer = [&](int number) { return number < 0 ? given->buffers.size() : static_cast<std::size_t>(number); };
   kernel->comments.clear();  // they name lines, and the function is one for all that compute the same
   kernel->name = "epilogue";
   const Digest digest = Hasher().add(codegen::generate_epilogue(*kernel, at, keeps)).digest();
@@ -124,6 +128,10 @@ std::shared_ptr<Payload> followed_product(const Step& product, const Step& follo
       .keeps = keeps,
       .sizes = given->parameters,
       .epilogue = digest.low,
+      .by_library = static_cast<std::uint8_t>(known ? known->function : runtime::cuda::Epilogue::none),
+      .bias = buffer(known ? known->bias : -1),
+      .aux = buffer(known ? known->aux : -1),
+      .result = buffer(known ? known->result : 0),
       .cost = {cost.bytes + more.bytes - (keeps ? bytes : bytes + bytes), cost.operations + more.operations}};
   return std::make_shared<FollowedPayload>(std::move(fields), *given, codegen::generate_epilogue(*kernel, at, keeps),
                                            name, std::vector<int>(product.buffers.begin(), product.buffers.end() - 1),

@@ -1,6 +1,7 @@
 #include "runtime/cuda/followed_product.hpp"
 
 #include <array>
+#include <atomic>
 
 #include "base/fail.hpp"
 #include "runtime/cuda/steps.hpp"
@@ -20,11 +21,20 @@ FollowedProduct::FollowedProduct(const FollowedProductFields& what, const Prepar
       inputs_(what.product.has_bias ? 3 : 2),
       buffers_(what.buffers),
       place_(what.place),
-      keeps_(what.keeps) {
+      keeps_(what.keeps),
+      bias_(what.bias),
+      aux_(what.aux),
+      result_(what.result) {
   WEFT_CHECK(product_.is_constant() && what.place < what.buffers && what.buffers <= most_followed_buffers,
              "a product that a kernel follows has sizes that are known");
-  both_ = std::make_unique<const TensorCoreProduct>(device_, what.product, Compiled(of_inner(preparation, 0)),
-                                                    what.product.measures, what.epilogue);
+  if (const auto epilogue = static_cast<Epilogue>(what.by_library); epilogue != Epilogue::none) {
+    Matmul product = product_.product(preparation.numbers.constants());
+    product.has_bias |= bias_ < buffers_;
+    library_with_ = LibraryProduct::make(device_, product, what.product.measures, epilogue);
+  } else {
+    both_ = std::make_unique<const TensorCoreProduct>(device_, what.product, Compiled(of_inner(preparation, 0)),
+                                                      what.product.measures, what.epilogue);
+  }
   library_ = LibraryProduct::make(device_, product_.product(preparation.numbers.constants()), what.product.measures);
   kernel_ = std::make_unique<const DeviceKernel>(of_inner(preparation, 1), what.buffers, what.sizes);
 }
@@ -56,7 +66,23 @@ void FollowedProduct::run(const StepCall& call) const {
   };
   std::uintptr_t bits = 0;
   for (std::size_t i = 0; i < buffers_; ++i) bits |= reinterpret_cast<std::uintptr_t>(words[i]);
-  if (bits % 16 != 0 || !both_->run(at.a, at.b, at.bias, at.c, one_by_one, call.queue, words.data())) one_by_one();
+  if (bits % 16 != 0) return one_by_one();
+  if (both_) {
+    if (!both_->run(at.a, at.b, at.bias, at.c, one_by_one, call.queue, words.data())) one_by_one();
+    return;
+  }
+  if (!library_with_ || refused_.load(std::memory_order_relaxed)) return one_by_one();
+  try {
+    library_with_->run(at.a, at.b, bias_ < buffers_ ? words[bias_] : at.bias, words[result_], call.queue,
+                       keeps_            ? at.c
+                       : aux_ < buffers_ ? words[aux_]
+                                         : nullptr);
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const Error&) {  // no kernel of the library does it
+    refused_.store(true, std::memory_order_relaxed);
+    one_by_one();
+  }
 }
 
 }  // namespace weft::runtime::cuda

@@ -24,7 +24,10 @@ class FollowedProduct final : public Runnable {
   DeviceState& device_;
   std::size_t inputs_, buffers_, place_;  // of the product; of the kernel; the product among those
   bool keeps_;
-  std::unique_ptr<const TensorCoreProduct> both_;
+  std::unique_ptr<const TensorCoreProduct> both_;  // null where the library does both
+  std::optional<LibraryProduct> library_with_;
+  std::size_t bias_, aux_, result_;  // of the library's, among the kernel's buffers
+  mutable std::atomic<bool> refused_ = false;
   std::optional<LibraryProduct> library_;
   std::unique_ptr<const DeviceKernel> kernel_;
 };
