@@ -54,40 +54,6 @@ class Generator : DeviceLoops {
     return {std::move(text_), threads(), std::move(blocks_), team_.shared};
   }
 
-  // In the place of the grid's loop: one unit of it, whose packs of the product are given. What goes with it is read by
-  // a function of its own, so that several units' are on their way at once.
-  std::string run_epilogue(int product, bool keeps) {
-    followed_ = product;
-    comments();
-    open("struct " + kernel_.name + " {");
-    line(std::string("static constexpr bool keeps = ") + (keeps ? "true;" : "false;"));
-    line("static constexpr int width = " + number(team_.width) + ";");
-    line(std::string("using index = ") + (loop::fits_32_bits(kernel_) ? "int;" : "long;"));
-    line("using Given = Arguments<" + std::to_string(kernel_.buffers.size()) + ", " +
-         std::to_string(std::max<std::size_t>(kernel_.parameters.size(), 1)) + ">;");
-    open("struct Packs {");
-    for (int i = 0; i < size(); ++i)
-      if (goes_with_product(i)) line(pack_type(i) + " p" + number(i) + ";");
-    --depth_;
-    line("};");
-    for (const bool reads : {true, false}) {
-      only_reads_ = reads;
-      open(std::string("static WEFT_DEVICE void ") + (reads ? "read" : "apply") +
-           "(const Given& arguments, index unit, " + (reads ? "" : "const ") + "Packs& packs" +
-           (reads ? ""
-                  : ", const Pack<" + std::string(memory_type(kernel_.buffers[std::size_t(product)].dtype)) + ", " +
-                        number(team_.width) + ">& product") +
-           ") {");
-      const int depth = depth_;
-      addresses();
-      write(nest_.body);
-      while (depth_ >= depth) close();
-    }
-    --depth_;
-    line("};");
-    return std::move(text_);
-  }
-
  private:
   // ---- statements ---------------------------------------------------------------------------------------------------
   void write(const std::vector<Statement>& block) {
@@ -176,7 +142,7 @@ class Generator : DeviceLoops {
     const Inside outside = inside_;
     const int depth_outside = depth_;
     switch (it.role) {
-      case Role::grid: followed_ >= 0 ? open_unit() : open_grid(); break;
+      case Role::grid: open_grid(); break;
       case Role::team:
         if (team_.ahead > 0) return write_ahead(it);
         team_.tile == 0            ? open_team()
@@ -294,12 +260,7 @@ class Generator : DeviceLoops {
       if (!reloads && it.kind != Statement::Kind::value && it.kind != Statement::Kind::store) continue;
       if (!in_pack(from) || std::find(packs_.begin(), packs_.end(), i) != packs_.end()) continue;
       packs_.push_back(i);
-      if (only_reads_) {
-        if (it.kind == Statement::Kind::value && goes_with_product(i)) line("packs.p" + number(i) + read_pack(from));
-      } else if (it.kind == Statement::Kind::value && followed_ >= 0) {
-        line("const " + pack_type(i) + "& p" + number(i) + " = " +
-             (goes_with_product(i) ? "packs.p" + number(i) : std::string("product")) + ";");
-      } else if (it.kind == Statement::Kind::store)
+      if (it.kind == Statement::Kind::store)
         line(pack_type(i) + " q" + number(i) + ";");
       else if (uses_ahead_ && std::ranges::find(ahead_, i) != ahead_.end())
         line("const " + pack_type(i) + "& p" + number(i) + " = now" + number(i) + "[turn];");
@@ -310,7 +271,6 @@ class Generator : DeviceLoops {
       else
         line(pack_type(from) + " p" + number(i) + "; p" + number(i) + read_pack(from));
     }
-    if (only_reads_) return;
     const Inside outside = inside_;
     open_elements();
     inside_ = Inside::element;
@@ -428,12 +388,7 @@ class Generator : DeviceLoops {
 
   int threads() const { return kernel_.vector_axis < 0 ? 1 : team_.threads; }
 
-  // A load of a whole pack, of another buffer than the product that the kernel follows.
-  bool goes_with_product(int i) const { return at(i).kind == Kind::load && at(i).buffer != followed_ && in_pack(i); }
-
   const int product_ = loop::product_in(kernel_);
-  int followed_ = -1;        // the product's buffer, where the kernel is an epilogue
-  bool only_reads_ = false;  // of an epilogue: what goes with the product
   const std::vector<int> ahead_ = loop::loads_ahead(kernel_, analysis_);
   bool uses_ahead_ = false;  // whose packs are there
 };
@@ -441,45 +396,5 @@ class Generator : DeviceLoops {
 }  // namespace
 
 CudaKernel generate_cuda(const Kernel& kernel, std::size_t sets) { return Generator(kernel, sets).run(); }
-bool may_be_epilogue(const Kernel& kernel, int product) {
-  const loop::Nest nest = loop::device_nest(kernel);
-  const loop::Team& team = nest.team;
-  const int axes = static_cast<int>(kernel.axes.size());
-  const bool walks_in_order = nest.analysis.form == loop::Form::pointwise && kernel.vector_axis == axes - 1 &&
-                              nest.locals.empty() && team.tile == 0 && (team.width == 4 || team.width == 8);
-  if (!walks_in_order || kernel.predicate >= 0) return false;
-  Dim in_order = 0, step = 1;
-  for (int axis = axes; axis-- > 0;) {
-    const Dim extent = kernel.axes[static_cast<std::size_t>(axis)].extent;
-    if (!extent.is_constant()) return false;
-    in_order = in_order + dims::axis(axis, extent) * step;
-    step = step * extent;
-  }
-  if (!(kernel.axes.back().extent % Dim(team.width)).same(Dim(0))) return false;
-  bool stores = false;
-  for (int i = 0; i < static_cast<int>(kernel.body.size()); ++i) {
-    const Instruction& it = kernel.body[static_cast<std::size_t>(i)];
-    switch (it.kind) {
-      case Kind::load:
-        if (it.args[0] >= 0 || !loop::values_in(it.index).empty()) return false;
-        if (it.buffer == product && !it.index.same(in_order)) return false;
-        break;
-      case Kind::store:
-        if (it.buffer == product || !loop::is_contiguous(kernel, nest.analysis, i)) return false;
-        stores = true;
-        break;
-      case Kind::constant:
-      case Kind::index:
-      case Kind::apply:
-      case Kind::cast:
-      case Kind::bitcast: break;
-      default: return false;
-    }
-  }
-  return stores;
-}
-std::string generate_epilogue(const Kernel& kernel, int product, bool keeps) {
-  return Generator(kernel, 1).run_epilogue(product, keeps);
-}
 
 }  // namespace weft::codegen

@@ -27,11 +27,6 @@ struct CudaKernel {
 };
 // Of `sets` > 1 the function takes a table of so many sets of buffers and sizes, and a block works for one of them.
 CudaKernel generate_cuda(const loop::Kernel& kernel, std::size_t sets = 1);
-// A pointwise kernel as what follows a product in its launch: the struct of the kernel's name that
-// weft/detail/cuda_product.inc asks for. `product`: the kernel's buffer that the product would fill, [m, n] in order,
-// which its units walk in order too; its packs are given. `keeps`: it is filled all the same.
-bool may_be_epilogue(const loop::Kernel& kernel, int product);
-std::string generate_epilogue(const loop::Kernel& kernel, int product, bool keeps);
 
 // Steps that are library calls on the host and small kernels here; for Fourier transforms and matrices, what makes the
 // operands of the device's library. Their names are the functions' names.
@@ -52,9 +47,6 @@ std::string cuda_update_rows(DType dtype, bool adds, bool checked);
 // [k, n], else [n, k].
 std::string cuda_product_name(DType dtype, bool by_rows, bool has_bias);
 std::string cuda_product(DType dtype, bool by_rows, bool has_bias);
-// The same, which an epilogue follows: text of generate_epilogue, and the struct's name.
-std::string cuda_product_with(DType dtype, bool by_rows, bool has_bias, const std::string& name,
-                              const std::string& epilogue_name, const std::string& epilogue);
 // A product of few rows (weft/detail/cuda_few_rows.inc). `depth`: of k that a warp has; `stages`: tiles of weights that
 // it has on their way. The result is f32 where it is wide.
 struct CudaFewRows {

@@ -55,14 +55,6 @@ void DeviceLoops::open_grid_of_packs() {
   blocks_ = loop::divide_up(units, team_.threads);
 }
 
-void DeviceLoops::open_unit() {
-  inside_ = Inside::unit;
-  if (analysis_.outer.empty()) return enter_pack("unit");
-  line("const index chunks = " + text_of(loop::divide_up(vector_extent(), team_.width)) + ", row = unit / chunks;");
-  name_axes(analysis_.outer, "row");
-  enter_pack("unit % chunks");
-}
-
 // A tile is a point of the other axes and a piece of each of its two.
 void DeviceLoops::open_grid_of_tiles() {
   const int row = team_.across, column = kernel_.vector_axis;

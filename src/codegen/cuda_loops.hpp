@@ -16,8 +16,6 @@ class DeviceLoops : protected DeviceWriter {
 
   // ---- the grid: what a block walks
   void open_grid();
-  // One pack of a pointwise kernel, by its number among all.
-  void open_unit();
   // Teams of a block. In a loop over rows: the first one, and how many rows on its next one is.
   int teams() const { return team_.threads / team_.members; }
   std::string first_row() const;

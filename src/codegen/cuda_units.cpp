@@ -111,13 +111,6 @@ std::string cuda_product(DType dtype, bool by_rows, bool has_bias) {
          "(const __grid_constant__ ProductArguments arguments) {\n  tensor_core_product<" + memory_type(dtype) + ", " +
          (by_rows ? "true" : "false") + ", " + (has_bias ? "true" : "false") + ">(arguments);\n}\n";
 }
-std::string cuda_product_with(DType dtype, bool by_rows, bool has_bias, const std::string& name,
-                              const std::string& epilogue_name, const std::string& epilogue) {
-  return epilogue + "extern \"C\" __global__ void __launch_bounds__(384, 1) " + name +
-         "(const __grid_constant__ ProductArguments arguments, const __grid_constant__ " + epilogue_name +
-         "::Given given) {\n  tensor_core_product<" + memory_type(dtype) + ", " + (by_rows ? "true" : "false") + ", " +
-         (has_bias ? "true" : "false") + ", " + epilogue_name + ">(arguments, given);\n}\n";
-}
 namespace {
 constexpr int few_rows_warps = 16;
 }

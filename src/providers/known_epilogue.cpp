@@ -60,19 +60,32 @@ bool is_function(const loop::Kernel& kernel, int product, int other, const F& f)
 
 }  // namespace
 
-std::optional<KnownEpilogue> known_epilogue(const loop::Kernel& kernel, int product, bool keeps) {
+std::optional<KnownEpilogue> known_epilogue(const loop::Kernel& kernel, int product, Dim elements, Dim columns,
+                                            bool keeps) {
   KnownEpilogue known{Epilogue::none, -1, -1, -1};
-  const int last = static_cast<int>(kernel.axes.size()) - 1;
-  const Dim column = dims::axis(last, kernel.axes.back().extent);
-  Dim in_order;
-  for (const Instruction& it : kernel.body)
-    if (it.kind == Kind::load && it.buffer == product) in_order = it.index;
+  if (kernel.axes.empty() || kernel.predicate >= 0) return {};
+  Dim in_order = 0, count = 1;
+  for (std::size_t a = kernel.axes.size(); a-- > 0;) {
+    const loop::Axis& axis = kernel.axes[a];
+    if (axis.inner) return {};
+    in_order = in_order + dims::axis(static_cast<int>(a), axis.extent) * count;
+    count = count * axis.extent;
+  }
+  if (!loop::over_symbols(count, kernel).same(elements)) return {};
+  const loop::Axis& last = kernel.axes.back();
+  const bool walks_rows = loop::over_symbols(last.extent, kernel).same(columns);
+  const Dim column = dims::axis(static_cast<int>(kernel.axes.size()) - 1, last.extent);
   for (const Instruction& it : kernel.body) {
     int* place = nullptr;
     if (it.kind == Kind::store)
       place = &known.result;
-    else if (it.kind == Kind::load && it.buffer != product)
-      place = it.index.same(in_order) ? &known.aux : it.index.same(column) ? &known.bias : nullptr;
+    else if (it.kind == Kind::load && it.buffer == product) {
+      if (!it.index.same(in_order) || it.args[0] >= 0) return {};
+      continue;
+    } else if (it.kind == Kind::load && it.args[0] < 0)
+      place = it.index.same(in_order) ? &known.aux : walks_rows && it.index.same(column) ? &known.bias : nullptr;
+    else if (it.kind == Kind::load)
+      return {};
     else
       continue;
     const DType dtype = kernel.buffers[static_cast<std::size_t>(product)].dtype;

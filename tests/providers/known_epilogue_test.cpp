@@ -29,7 +29,7 @@ std::optional<KnownEpilogue> known(F f, bool keeps, std::vector<Shape> shapes) {
     if (buffer.kind == ScheduleBuffer::Kind::argument && buffer.index == 0) product = static_cast<int>(i);
   }
   REQUIRE(product >= 0);
-  return providers::known_epilogue(*kernel, product, keeps);
+  return providers::known_epilogue(*kernel, product, 64 * 96, 96, keeps);
 }
 using Operands = std::vector<Tensor>;
 const Shape matrix = Shape::of(64, 96), row = Shape::of(96);

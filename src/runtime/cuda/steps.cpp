@@ -156,7 +156,7 @@ DeviceProduct::DeviceProduct(const Contraction& contraction, const Preparation& 
     library_ = LibraryProduct::make(device_, product_.product(preparation.numbers.constants()), contraction.measures);
   if (!preparation.function()) return;
   if (by_tensor_cores)
-    tile_ = std::make_unique<const TensorCoreProduct>(device_, contraction, Compiled(preparation), true);
+    tile_ = std::make_unique<const TensorCoreProduct>(device_, contraction, Compiled(preparation));
   else
     own_ = std::make_unique<DeviceKernel>(preparation, contraction.has_bias ? 4 : 3, sizes);
 }
@@ -164,9 +164,8 @@ DeviceProduct::~DeviceProduct() = default;
 
 void DeviceProduct::run(const StepCall& call) const {
   const ProductNumbers::Operands at = product_.first(call.pointers, call.numbers);
-  const auto by_library = [&] { library_->run(at.a, at.b, at.bias, at.c, call.queue); };
-  if (tile_ && library_ && tile_->run(at.a, at.b, at.bias, at.c, by_library, call.queue)) return;
-  if (library_) return by_library();
+  if (tile_ && library_ && tile_->run(at.a, at.b, at.bias, at.c, *library_, call.queue)) return;
+  if (library_) return library_->run(at.a, at.b, at.bias, at.c, call.queue);
   if (const auto library = LibraryProduct::make(device_, product_.product(call.numbers)))
     return library->run(at.a, at.b, at.bias, at.c, call.queue);
   WEFT_CHECK(own_, "a product that cuBLASLt does not take has no kernel");

@@ -39,7 +39,7 @@ void StoredFollowedProduct::check() const {
   runtime::check(c);
   if (!is_half(c.dtype) || c.is_wide || !c.batch.empty() || c.a_is_chosen() || c.b_is_chosen() ||
       what.place >= what.buffers || what.buffers > most_followed_buffers ||
-      what.by_library > static_cast<int>(Epilogue::gelu_gradient) || what.bias > what.buffers ||
+      what.epilogue > static_cast<int>(Epilogue::gelu_gradient) || what.bias > what.buffers ||
       what.aux > what.buffers || what.result >= what.buffers)
     throw Malformed();
 }

@@ -77,64 +77,55 @@ std::optional<bool> tensor_cores_take(Device device, const Contraction& contract
   return std::nullopt;  // no device
 }
 
-TensorCoreProduct::TensorCoreProduct(DeviceState& device, const Contraction& product, Compiled function, bool measures,
-                                     std::uint64_t epilogue)
-    : device_(device), product_(*known_product(product)), function_(function), epilogue_(epilogue) {
-  const std::optional<bool> by_rows = tensor_cores_take(device.device, product);
+TensorCoreProduct::TensorCoreProduct(DeviceState& device, const Contraction& product, Compiled function)
+    : device_(device), product_(*known_product(product)), function_(function) {
+  const std::optional<bool> by_rows = tensor_cores_read_by_rows(device.device, product);
   WEFT_CHECK(by_rows, "a product that the kernel for tensor cores does not take");
   by_rows_ = *by_rows;
-  if (!measures || options().tensor_cores == 2) slower_ = 0;
+  if (options().tensor_cores == 2) slower_ = 0;
 }
 
-bool TensorCoreProduct::run(const void* a, const void* b, const void* bias, void* c, const Otherwise& otherwise,
-                            const Queue* queue, const void* given) const {
+bool TensorCoreProduct::run(const void* a, const void* b, const void* bias, void* c, const LibraryProduct& library,
+                            const Queue* queue) const {
   std::int8_t slower = slower_.load(std::memory_order_relaxed);
   if (slower < 0 && !device_.is_recorded(queue)) {
-    slower = is_slower(a, b, bias, c, otherwise, queue, given);
+    slower = is_slower(a, b, bias, c, library, queue);
     slower_.store(slower, std::memory_order_relaxed);
   }
-  return slower <= 0 && launch(a, b, bias, c, queue, given);
+  return slower <= 0 && launch(a, b, bias, c, queue);
 }
 
 // Once in a process for each product.
-bool TensorCoreProduct::is_slower(const void* a, const void* b, const void* bias, void* c, const Otherwise& otherwise,
-                                  const Queue* queue, const void* given) const {
+bool TensorCoreProduct::is_slower(const void* a, const void* b, const void* bias, void* c,
+                                  const LibraryProduct& library, const Queue* queue) const {
   struct Known {
     std::mutex mutex;
-    std::map<std::array<std::int64_t, 10>, bool> slower;
+    std::map<std::array<std::int64_t, 9>, bool> slower;
   };
   static constinit Lazy<Known> known;
   const Matmul& p = product_;
-  const std::array<std::int64_t, 10> key{static_cast<std::int64_t>(p.dtype),
-                                         p.has_bias,
-                                         p.m,
-                                         p.n,
-                                         p.k,
-                                         p.a_row,
-                                         p.c_row,
-                                         by_rows_ ? p.b_row : -p.b_column,
-                                         device_.device.index,
-                                         static_cast<std::int64_t>(epilogue_)};
+  const std::array<std::int64_t, 9> key{
+      static_cast<std::int64_t>(p.dtype), p.has_bias,          p.m, p.n, p.k, p.a_row, p.c_row,
+      by_rows_ ? p.b_row : -p.b_column,   device_.device.index};
   const std::lock_guard lock(known.get().mutex);
   const auto [found, fresh] = known.get().slower.try_emplace(key, false);
   if (fresh) {
     const Fastest fastest = find_fastest(device_.device, 2, [&](std::size_t i) {
-      if (i == 1) return launch(a, b, bias, c, queue, given);
-      otherwise();
+      if (i == 1) return launch(a, b, bias, c, queue);
+      library.run(a, b, bias, c, queue);
       return true;
     });
     found->second = fastest.place == 0;
     if (logging::enabled(logging::Channel::kernels))
       logging::write(logging::Channel::kernels,
-                     concat_text("tensor cores, ", info(p.dtype).name, epilogue_ ? " and what follows" : "", " [", p.m,
-                                 ",", p.k, "] x [", p.k, ",", p.n, "]: ", found->second ? "cuBLASLt" : "our own kernel",
-                                 ", ", fastest.seconds * 1e6, " us; cuBLASLt ", fastest.seconds_of_first * 1e6));
+                     concat_text("tensor cores, ", info(p.dtype).name, " [", p.m, ",", p.k, "] x [", p.k, ",", p.n,
+                                 "]: ", found->second ? "cuBLASLt" : "our own kernel", ", ", fastest.seconds * 1e6,
+                                 " us; cuBLASLt ", fastest.seconds_of_first * 1e6));
   }
   return found->second;
 }
 
-bool TensorCoreProduct::launch(const void* a, const void* b, const void* bias, void* c, const Queue* queue,
-                               const void* given) const {
+bool TensorCoreProduct::launch(const void* a, const void* b, const void* bias, void* c, const Queue* queue) const {
   const Matmul& p = product_;
   std::uintptr_t bits = 0;
   for (const void* each : {a, b, static_cast<const void*>(c)}) bits |= reinterpret_cast<std::uintptr_t>(each);
@@ -148,7 +139,7 @@ bool TensorCoreProduct::launch(const void* a, const void* b, const void* bias, v
                          describe(arguments.c, p.dtype, c, p.m, p.n, std::max(p.c_row, p.n), box);
   if (!described) return false;
   const std::int64_t tiles = ((p.m + tile_rows - 1) / tile_rows) * ((p.n + tile_columns - 1) / tile_columns);
-  void* parameters[] = {&arguments, const_cast<void*>(given)};
+  void* parameters[] = {&arguments};
   check(driver().cuLaunchKernel(
             function_.entry, static_cast<unsigned>(std::min<std::int64_t>(tiles, device_.multiprocessors)), 1, 1,
             product_threads, 1, 1, static_cast<unsigned>(product_shared), queue->stream, parameters, nullptr),

@@ -3,7 +3,6 @@
 // stream.
 #pragma once
 #include <atomic>
-#include <functional>
 #include <optional>
 
 #include "runtime/contraction.hpp"
@@ -24,27 +23,21 @@ std::optional<bool> tensor_cores_take(Device device, const Contraction& product)
 std::optional<bool> tensor_cores_read_by_rows(Device device, const Contraction& product);
 class TensorCoreProduct {
  public:
-  // Who else does what a launch does.
-  using Otherwise = std::function<void()>;
-  // Of one that the kernel takes. `measures`: the first run, where that is not recorded, times it against the others.
-  // `epilogue`: tells apart what follows products; 0: nothing.
-  TensorCoreProduct(DeviceState& device, const Contraction& product, Compiled function, bool measures,
-                    std::uint64_t epilogue = 0);
-  // False, and nothing is queued, where an operand does not begin at a multiple of 16 bytes or the others are faster.
-  // `given`: the words of the epilogue's argument.
-  bool run(const void* a, const void* b, const void* bias, void* c, const Otherwise& otherwise, const Queue* queue,
-           const void* given = nullptr) const;
+  // Of one that the kernel takes. The first run, where that is not recorded, times it against the library.
+  TensorCoreProduct(DeviceState& device, const Contraction& product, Compiled function);
+  // False, and nothing is queued, where an operand does not begin at a multiple of 16 bytes or the library is faster.
+  bool run(const void* a, const void* b, const void* bias, void* c, const LibraryProduct& library,
+           const Queue* queue) const;
 
  private:
-  bool launch(const void* a, const void* b, const void* bias, void* c, const Queue* queue, const void* given) const;
-  bool is_slower(const void* a, const void* b, const void* bias, void* c, const Otherwise& otherwise,
-                 const Queue* queue, const void* given) const;
+  bool launch(const void* a, const void* b, const void* bias, void* c, const Queue* queue) const;
+  bool is_slower(const void* a, const void* b, const void* bias, void* c, const LibraryProduct& library,
+                 const Queue* queue) const;
 
   DeviceState& device_;
   Matmul product_;
   bool by_rows_;
   Compiled function_;
-  std::uint64_t epilogue_;
   mutable std::atomic<std::int8_t> slower_{-1};  // not known
 };
 
