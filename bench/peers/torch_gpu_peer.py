@@ -52,6 +52,28 @@ def matmul(dtype, form, size=4096):
                     dtype=dtype)
 
 
+def product(m, k, n):
+    return function(lambda a, b: a @ b, (m, k), (k, n), dtype=bf16)
+
+
+def experts(count=64, rows=24576, features=2048, outputs=1408):
+    """Rows that lie by expert, times the weights of each: in one launch, or with `loop` by as many products, whose sizes the host knows."""
+    def make(variant):
+        x, weights = random(rows, features, dtype=bf16), random(count, outputs, features, dtype=bf16)
+        sizes = torch.bincount(random_labels(rows, classes=count), minlength=sized(count))
+        ends = sizes.cumsum(0).to(torch.int32)
+        if variant == "eager" and not tiny:
+            return lambda: torch._grouped_mm(x, weights.transpose(1, 2), offs=ends)
+        parts = sizes.tolist()
+        y = x.new_empty(sized(rows), sized(outputs))
+
+        def loop():
+            for a, b, c in zip(x.split(parts), weights, y.split(parts)):
+                torch.mm(a, b.t(), out=c)
+        return loop
+    return make
+
+
 def conv2d(dtype, channels, size, outputs, kernel, stride):
     return function(lambda x, weight: F.conv2d(x, weight, stride=stride, padding=kernel // 2),
                     (32, channels, size, size), (outputs, channels, kernel, kernel), dtype=dtype)
@@ -309,7 +331,9 @@ CASES = {
                       "bf16-8192x8192": function(lambda x: (x.t() + 1).contiguous(), (8192, 8192), dtype=bf16)},
     "gpu-matmul": {"bf16-4096-bias-gelu-tanh": matmul(bf16, "tanh"),
                    "bf16-4096-bias-gelu": matmul(bf16, "none"),
-                   "f16-4096-bias-gelu-tanh": matmul(torch.float16, "tanh")},
+                   "f16-4096-bias-gelu-tanh": matmul(torch.float16, "tanh"),
+                   "bf16-8192": product(8192, 8192, 8192), "bf16-8x2048x3072": product(8, 2048, 3072),
+                   "bf16-64-experts": experts()},
     "gpu-conv2d": {"f32-3x3": conv2d(torch.float32, 64, 56, 64, 3, 1),
                    "f32-7x7-stride2": conv2d(torch.float32, 3, 224, 64, 7, 2),
                    "f32-1x1": conv2d(torch.float32, 256, 56, 64, 1, 1),

@@ -191,7 +191,7 @@ void share_row(const Kernel& kernel, Analysis& analysis, Team& team, std::vector
     other.team.blocks = static_cast<int>(threads_of_multiprocessor / other.team.threads);
     take(std::move(other));
   };
-  const bool is_block = made.team.turns > 0 && made.team.members > 32 && length.is_constant();
+  const bool is_block = made.team.turns > 0 && made.team.members > 32 && length.is_constant() && !has_scans(kernel);
   if (is_block && carries) {
     ChosenTeam other = attempt(of_columns);
     const std::int64_t sums = std::ranges::count_if(

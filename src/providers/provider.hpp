@@ -3,6 +3,7 @@
 #pragma once
 #include "runtime/steps.hpp"
 #include "schedule/provider.hpp"
+#include "schedule/schedule.hpp"
 
 namespace weft::providers {
 
@@ -41,6 +42,9 @@ const Providers& all();
 
 // A step of a plan on disk, which is not of the providers' own any more.
 using runtime::read_step;
+
+// Providers::followed (providers/followed_product.cpp).
+std::shared_ptr<Payload> followed_product(const Step& product, const Step& follower, bool keeps, Device device);
 
 // A generated kernel as a step (providers/generated.cpp).
 std::shared_ptr<Payload> generated_kernels(std::vector<loop::Kernel> kernels);

@@ -55,6 +55,10 @@ class Registry final : public Providers {
   std::shared_ptr<Payload> generated(std::vector<loop::Kernel> kernels) const override {
     return generated_kernels(std::move(kernels));
   }
+  std::shared_ptr<Payload> followed(const Step& product, const Step& follower, bool keeps,
+                                    Device device) const override {
+    return followed_product(product, follower, keeps, device);
+  }
   std::size_t most_sets(const loop::Kernel& kernel, Device device) const override {
     if (device.type != Device::Type::cuda) return 1;
     return runtime::cuda::most_sets(kernel.buffers.size(), kernel.parameters.size());

@@ -18,6 +18,7 @@ class Sources;
 }
 
 struct Schedule;
+struct Step;
 
 // What a schedule may do.
 struct ScheduleChoices {
@@ -139,6 +140,13 @@ class Providers {
   virtual Offer best(const Candidate& candidate) const = 0;
   // A fused group is done by a generated kernel; several of one text may be one launch, of at most so many.
   virtual std::shared_ptr<Payload> generated(std::vector<loop::Kernel> kernels) const = 0;
+  // A step whose last buffer the follower, a generated kernel, reads, and that kernel as one step: of the buffers of
+  // the first without the last, then those of the kernel, without that buffer unless it `keeps` it. Null where nobody
+  // does both at once, or that is not faster.
+  virtual std::shared_ptr<Payload> followed(const Step& /*product*/, const Step& /*follower*/, bool /*keeps*/,
+                                            Device /*device*/) const {
+    return nullptr;
+  }
   virtual std::size_t most_sets(const loop::Kernel& kernel, Device device) const = 0;
 
  protected:

@@ -16,6 +16,7 @@
 #include "ir/offload_mark.hpp"
 #include "schedule/buffers.hpp"
 #include "schedule/channels_last.hpp"
+#include "schedule/epilogues.hpp"
 #include "schedule/kernel_axes.hpp"
 #include "schedule/late_gathers.hpp"
 #include "schedule/lowered.hpp"
@@ -157,7 +158,10 @@ class Scheduler {
     close_tables();
     if (!of_nodes.empty()) ranks.resize(schedule_.steps.size(), UINT32_MAX);
     order_steps(schedule_, checked_steps, ranks, Score(graph_, device_), device_);
-    if (choices_.fuses) write_slices(schedule_, device_, providers_);
+    if (choices_.fuses) {
+      join_epilogues(schedule_, providers_, device_);
+      write_slices(schedule_, device_, providers_);
+    }
     buffers_.drop_unread_constants(schedule_.steps);
     schedule_.decisions = std::move(grouping_.decisions);
     return std::move(schedule_);

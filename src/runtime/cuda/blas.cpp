@@ -27,7 +27,19 @@ int type_of(DType dtype) {
   return dtype == DType::f64 ? type_f64 : dtype == DType::f16 ? type_f16 : dtype == DType::bf16 ? type_bf16 : type_f32;
 }
 constexpr int description_transpose_a = 3, description_transpose_b = 4, description_epilogue = 7, description_bias = 8;
-constexpr std::uint32_t epilogue_bias = 4;
+constexpr int description_aux = 11, description_aux_leading = 12;
+constexpr std::uint32_t epilogue_bias = 4, epilogue_gelu = 32, epilogue_aux = 128, epilogue_gelu_gradient = 192;
+std::uint32_t number_of(Epilogue epilogue, bool has_bias) {
+  constexpr std::uint32_t none = 1;
+  const std::uint32_t bias = has_bias ? epilogue_bias : 0;
+  switch (epilogue) {
+    case Epilogue::none: return has_bias ? bias : none;
+    case Epilogue::gelu: return epilogue_gelu | bias;
+    case Epilogue::gelu_kept: return epilogue_gelu | epilogue_aux | bias;
+    case Epilogue::gelu_gradient: return epilogue_gelu_gradient;
+  }
+  return none;
+}
 constexpr int layout_batch_count = 5, layout_batch_stride = 6;
 constexpr int preference_workspace = 1, preference_reductions = 3, preference_alignment_a = 5;
 constexpr std::uint32_t reduce_in_compute_type = 2;  // parts of a sum are not rounded to 16 bits before they are added
@@ -94,12 +106,14 @@ std::optional<Request> request_for(const Matmul& p) {
   return request;
 }
 
-using Key = std::array<std::int64_t, 21>;
+using Key = std::array<std::int64_t, 22>;
 
 // In what a product is computed.
 struct Kind {
   DType dtype = DType::f32;  // of the operands
   bool is_wide = false, has_bias = false;
+  Epilogue epilogue = Epilogue::none;
+  bool has_aux() const { return epilogue == Epilogue::gelu_kept || epilogue == Epilogue::gelu_gradient; }
   DType result() const { return is_wide ? DType::f32 : dtype; }
 };
 
@@ -120,6 +134,10 @@ struct Choice {
 
 void set_bias(const Choice& choice, const void* bias) {
   check_blas(blas().cublasLtMatmulDescSetAttribute(choice.description, description_bias, &bias, sizeof bias), "bias");
+}
+
+void set_aux(const Choice& choice, const void* aux) {
+  check_blas(blas().cublasLtMatmulDescSetAttribute(choice.description, description_aux, &aux, sizeof aux), "aux");
 }
 
 BlasLayout* make_layout(int type, const Operand& it, std::int64_t batches, std::int64_t stride) {
@@ -166,12 +184,12 @@ struct Library {
 
   // With the handle, which stays. `trial`: null where nothing is timed.
   const Choice& choose(const Key& key, Kind kind, const Request& request, std::uint32_t alignment, const void* bias,
-                       const Trial* trial) {
+                       const void* aux, const Trial* trial) {
     const std::lock_guard lock(mutex);
     auto [found, fresh] = choices.emplace(key, Choice());
     if (!fresh) return found->second;
     try {
-      found->second = make(kind, request, alignment, bias, key, trial);
+      found->second = make(kind, request, alignment, bias, aux, key, trial);
     } catch (...) {
       choices.erase(found);
       throw;
@@ -187,8 +205,8 @@ struct Library {
     check_blas(blas().cublasLtCreate(&handle), "cublasLtCreate");
     is_open.store(true, std::memory_order_relaxed);
   }
-  Choice make(Kind kind, const Request& request, std::uint32_t alignment, const void* bias, const Key& key,
-              const Trial* trial) {
+  Choice make(Kind kind, const Request& request, std::uint32_t alignment, const void* bias, const void* aux,
+              const Key& key, const Trial* trial) {
     open_locked();
     const bool wide = kind.dtype == DType::f64;
     const int type = type_of(kind.dtype);
@@ -201,11 +219,16 @@ struct Library {
                "transpose a");
     check_blas(blas().cublasLtMatmulDescSetAttribute(choice.description, description_transpose_b, &right, sizeof right),
                "transpose b");
-    if (kind.has_bias) {
-      check_blas(blas().cublasLtMatmulDescSetAttribute(choice.description, description_epilogue, &epilogue_bias,
-                                                       sizeof epilogue_bias),
-                 "epilogue");
-      set_bias(choice, bias);
+    const std::uint32_t epilogue = number_of(kind.epilogue, kind.has_bias);
+    check_blas(
+        blas().cublasLtMatmulDescSetAttribute(choice.description, description_epilogue, &epilogue, sizeof epilogue),
+        "epilogue");
+    if (kind.has_bias) set_bias(choice, bias);
+    if (kind.has_aux()) {
+      check_blas(blas().cublasLtMatmulDescSetAttribute(choice.description, description_aux_leading,
+                                                       &request.result.leading, sizeof request.result.leading),
+                 "aux");
+      set_aux(choice, aux);
     }
     const BatchAxis& batch = request.strided;
     choice.left = make_layout(type, request.left, batch.size, request.swapped ? batch.b : batch.a);
@@ -236,8 +259,8 @@ struct Library {
     const auto log = [&](const auto&... what) {
       if (logging::enabled(logging::Channel::kernels))
         logging::write(logging::Channel::kernels,
-                       concat_text("cuBLASLt, ", info(kind.dtype).name, " [", key[6], ",", key[7], "] by [", key[10],
-                                   ",", key[11], "], by columns: kernel ", what...));
+                       concat_text("cuBLASLt, ", info(kind.dtype).name, " [", key[7], ",", key[8], "] by [", key[11],
+                                   ",", key[12], "], by columns: kernel ", what...));
     };
     const Digest stored = digest_of(key, trial.device);
     if (const std::optional<CacheEntry> entry = disk_cache()->load(stored);
@@ -324,7 +347,7 @@ struct LibraryProduct::Call {
   std::vector<BatchAxis> walked;  // batch axes that are calls of their own
   std::atomic<const Choice*> aligned{nullptr}, unaligned{nullptr};
 
-  const Choice& choose(std::uint32_t alignment, const void* bias, const Trial& trial) {
+  const Choice& choose(std::uint32_t alignment, const void* bias, const void* aux, const Trial& trial) {
     std::atomic<const Choice*>& kept = alignment == 16 ? aligned : unaligned;
     if (const Choice* known = kept.load(std::memory_order_acquire)) [[likely]]
       return *known;
@@ -333,6 +356,7 @@ struct LibraryProduct::Call {
     const Key key{static_cast<std::int64_t>(kind.dtype),
                   kind.is_wide,
                   kind.has_bias,
+                  static_cast<std::int64_t>(kind.epilogue),
                   tries,
                   alignment,
                   r.swapped,
@@ -351,7 +375,7 @@ struct LibraryProduct::Call {
                   r.strided.a,
                   r.strided.b,
                   r.strided.c};
-    const Choice& choice = Library::of(device).choose(key, kind, r, alignment, bias, tries ? &trial : nullptr);
+    const Choice& choice = Library::of(device).choose(key, kind, r, alignment, bias, aux, tries ? &trial : nullptr);
     kept.store(&choice, std::memory_order_release);
     return choice;
   }
@@ -362,9 +386,10 @@ LibraryProduct::LibraryProduct(LibraryProduct&&) noexcept = default;
 LibraryProduct& LibraryProduct::operator=(LibraryProduct&&) noexcept = default;
 LibraryProduct::~LibraryProduct() = default;
 
-std::optional<LibraryProduct> LibraryProduct::make(DeviceState& device, const Matmul& product, bool measures) {
+std::optional<LibraryProduct> LibraryProduct::make(DeviceState& device, const Matmul& product, bool measures,
+                                                   Epilogue epilogue) {
   auto call = std::unique_ptr<Call>(
-      new Call{device, {product.dtype, product.is_wide, product.has_bias}, false, measures, {}, {}});
+      new Call{device, {product.dtype, product.is_wide, product.has_bias, epilogue}, false, measures, {}, {}});
   call->empty = std::find(product.batch.begin(), product.batch.end(), 0) != product.batch.end();
   if (call->empty) return LibraryProduct(std::move(call));
   const std::optional<Request> request = request_for(product);
@@ -378,7 +403,8 @@ std::optional<LibraryProduct> LibraryProduct::make(DeviceState& device, const Ma
   return LibraryProduct(std::move(call));
 }
 
-void LibraryProduct::run(const void* a, const void* b, const void* bias, void* c, const Queue* queue) const {
+void LibraryProduct::run(const void* a, const void* b, const void* bias, void* c, const Queue* queue,
+                         const void* aux) const {
   Call& call = *call_;
   if (call.empty) return;
   const Request& r = call.request;
@@ -389,13 +415,12 @@ void LibraryProduct::run(const void* a, const void* b, const void* bias, void* c
   Library& library = Library::of(call.device);
   void* const workspace = library.workspace(call.device, queue);
   const Choice& choice =
-      call.choose(alignment, bias, {call.device, r.swapped ? b : a, r.swapped ? a : b, c, workspace, queue});
-  // The description is shared by all products of its shape, and holds the bias.
+      call.choose(alignment, bias, aux, {call.device, r.swapped ? b : a, r.swapped ? a : b, c, workspace, queue});
+  // The description is shared by all products of its shape, and holds the bias and what an epilogue reads or keeps.
   std::unique_lock<std::mutex> lock;
-  if (call.kind.has_bias) {
-    lock = std::unique_lock(library.mutex);
-    set_bias(choice, bias);
-  }
+  if (call.kind.has_bias || call.kind.has_aux()) lock = std::unique_lock(library.mutex);
+  if (call.kind.has_bias) set_bias(choice, bias);
+  if (call.kind.has_aux()) set_aux(choice, aux);
   std::int64_t batches = 1;
   for (const BatchAxis& axis : axes) batches *= axis.size;
   for (std::int64_t batch = 0; batch < batches; ++batch) {

@@ -11,6 +11,10 @@
 
 namespace weft::runtime::cuda {
 
+// What the library does to a product before it is stored: GELU by tanh, which may keep its argument (with the bias),
+// and GELU's gradient at an argument that was kept, times the product.
+enum class Epilogue : std::uint8_t { none, gelu, gelu_kept, gelu_gradient };
+
 // A product of known sizes, as the library is asked for it. Its choice of a kernel is looked up at the first run.
 class LibraryProduct {
  public:
@@ -18,12 +22,15 @@ class LibraryProduct {
   // nothing.
   // `measures`: its first run, where that is not recorded, times the library's kernels for it and keeps the fastest,
   // for this process and in the disk cache; else the heuristic's first choice is taken.
-  static std::optional<LibraryProduct> make(DeviceState& device, const Matmul& product, bool measures = false);
+  static std::optional<LibraryProduct> make(DeviceState& device, const Matmul& product, bool measures = false,
+                                            Epilogue epilogue = Epilogue::none);
   LibraryProduct(LibraryProduct&&) noexcept;
   LibraryProduct& operator=(LibraryProduct&&) noexcept;
   ~LibraryProduct();
-  // `bias`: of a product that has one.
-  void run(const void* a, const void* b, const void* bias, void* c, const Queue* queue) const;
+  // `bias`: of a product that has one. `aux`: the argument that the epilogue keeps, or reads, as c lies. Throws Error
+  // where the library has no kernel.
+  void run(const void* a, const void* b, const void* bias, void* c, const Queue* queue,
+           const void* aux = nullptr) const;
 
  private:
   struct Call;

@@ -36,6 +36,30 @@ class StoredProduct final : public StepOf<StoredProduct, ProductFields> {
   }
 };
 
+inline constexpr std::size_t most_followed_buffers = 16;
+struct FollowedProductFields {
+  Contraction product;
+  std::size_t buffers = 0, place = 0;         // of the pointwise kernel, and which of them is the product
+  bool keeps = false;                         // the product is a value of its own too
+  std::vector<Dim> sizes;                     // the slots of the pointwise kernel
+  std::uint8_t epilogue = 0;                  // an Epilogue of blas.hpp
+  std::size_t bias = 0, aux = 0, result = 0;  // its operands among the kernel's buffers; `buffers`: there is none
+  StepCost cost;
+  static auto fields(auto& self) {
+    return std::tie(self.product, self.buffers, self.place, self.keeps, self.sizes, self.epilogue, self.bias, self.aux,
+                    self.result, self.cost);
+  }
+};
+class StoredFollowedProduct final : public StepOf<StoredFollowedProduct, FollowedProductFields> {
+ public:
+  static constexpr const char* name = "followed_product";
+  using StepOf::StepOf;
+  std::string by() const override { return "cuBLASLt"; }
+  StepCost cost() const override { return what.cost; }
+  std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override;
+  void check() const;
+};
+
 struct FewRowsFields {
   Contraction product;  // without a batch
   std::int64_t depth = 0;

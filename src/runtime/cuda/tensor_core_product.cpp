@@ -46,11 +46,15 @@ bool is_row_stride(std::int64_t stride, std::int64_t columns) {
 
 }  // namespace
 
-std::optional<bool> tensor_cores_read_by_rows(Device device, const Contraction& contraction) try {
-  const std::optional<Matmul> known = known_product(contraction);
+std::optional<bool> tensor_cores_read_by_rows(Device device, const Contraction& contraction) {
   const int wanted = options().tensor_cores;
-  if (current_device_target()) return std::nullopt;  // of a package: the device there may be another
   if (wanted == 0 || (wanted == 1 && !contraction.measures)) return std::nullopt;
+  return tensor_cores_take(device, contraction);
+}
+
+std::optional<bool> tensor_cores_take(Device device, const Contraction& contraction) try {
+  const std::optional<Matmul> known = known_product(contraction);
+  if (current_device_target()) return std::nullopt;  // of a package: the device there may be another
   if (!known || contraction.is_wide) return std::nullopt;
   const Matmul& p = *known;
   if (p.dtype != DType::bf16 && p.dtype != DType::f16) return std::nullopt;

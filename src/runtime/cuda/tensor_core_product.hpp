@@ -14,10 +14,12 @@ namespace weft::runtime::cuda {
 
 // What a launch gives a block; what the kernel's text declares.
 inline constexpr int product_threads = 384;
-inline constexpr std::int64_t product_shared = 3 * (128 + 256) * 64 * 2 + 128 * 256 * 2 + 1024 + 1023;
+inline constexpr std::int64_t product_shared = 3 * (128 + 256) * 64 * 2 + 128 * 256 * 2 + 2 * 256 * 4 + 1024 + 1023;
 
-// How b lies: [k, n] or [n, k]. Nothing where the kernel is not wanted (Options::tensor_cores) or does not take the
-// product, or the device is not there or none that it is written for.
+// How b lies: [k, n] or [n, k]. Nothing where the kernel does not take the product, or the device is not there or none
+// that it is written for.
+std::optional<bool> tensor_cores_take(Device device, const Contraction& product);
+// The same; nothing where the kernel is not wanted (Options::tensor_cores) either.
 std::optional<bool> tensor_cores_read_by_rows(Device device, const Contraction& product);
 class TensorCoreProduct {
  public:

@@ -1,0 +1,21 @@
+// Which pointwise kernels are what a library does at the end of a product. In: a pointwise kernel that reads a
+// product. Out: the function, and where its operands are among the buffers.
+#pragma once
+#include <optional>
+
+#include "loop/kernel.hpp"
+#include "runtime/cuda/blas.hpp"
+
+namespace weft::providers {
+
+struct KnownEpilogue {
+  runtime::cuda::Epilogue function;
+  int bias, aux, result;  // buffers of the kernel; bias, aux: -1 where there is none
+};
+// `product`: the buffer of the product, of so many elements in rows of `columns`; `keeps`: it is a value of its own
+// too. The kernel's function is compared with the library's at some points. It is made of sums, products and tanh of
+// floats alone, without a branch: two such functions that agree there are one.
+std::optional<KnownEpilogue> known_epilogue(const loop::Kernel& kernel, int product, Dim elements, Dim columns,
+                                            bool keeps);
+
+}  // namespace weft::providers

@@ -1,0 +1,68 @@
+// Which pointwise kernels are what cuBLASLt does at the end of a product: those that the schedule makes of GELU by tanh
+// and of its gradient, with a bias and without; and none of the others.
+#include "providers/known_epilogue.hpp"
+
+#include <doctest/doctest.h>
+
+#include "tests/schedule/traced.hpp"
+#include "weft/weft.hpp"
+
+using namespace weft;
+using namespace weft::test;
+using providers::KnownEpilogue, runtime::cuda::Epilogue;
+
+namespace {
+
+// Of the one kernel of `f` over these operands, where the first takes the place of the product.
+template <class F>
+std::optional<KnownEpilogue> known(F f, bool keeps, std::vector<Shape> shapes) {
+  Traced traced;
+  std::vector<Tensor> operands;
+  for (const Shape& shape : shapes) operands.push_back(traced.input(DType::bf16, shape));
+  const Schedule schedule = traced.schedule({f(operands)});
+  REQUIRE(schedule.steps.size() == 1);
+  const loop::Kernel* const kernel = schedule.steps[0].payload->kernel();
+  REQUIRE(kernel);
+  int product = -1;
+  for (std::size_t i = 0; i < kernel->buffers.size(); ++i) {
+    const ScheduleBuffer& buffer = schedule.buffers[static_cast<std::size_t>(kernel->buffers[i].value)];
+    if (buffer.kind == ScheduleBuffer::Kind::argument && buffer.index == 0) product = static_cast<int>(i);
+  }
+  REQUIRE(product >= 0);
+  return providers::known_epilogue(*kernel, product, 64 * 96, 96, keeps);
+}
+using Operands = std::vector<Tensor>;
+const Shape matrix = Shape::of(64, 96), row = Shape::of(96);
+
+}  // namespace
+
+TEST_CASE("GELU by tanh after a product, with a bias or kept, and its gradient are the library's") {
+  const auto activation = [](const Operands& x) { return gelu(x[0], Gelu::tanh); };
+  const auto found = known(activation, false, {matrix});
+  REQUIRE(found);
+  CHECK(found->function == Epilogue::gelu);
+  CHECK(found->bias == -1);
+  CHECK(known(activation, true, {matrix})->function == Epilogue::gelu_kept);
+  const auto biased = [](const Operands& x) { return gelu(x[0] + x[1], Gelu::tanh); };
+  const auto with_bias = known(biased, false, {matrix, row});
+  REQUIRE(with_bias);
+  CHECK(with_bias->bias >= 0);
+  CHECK(!known(biased, true, {matrix, row}));  // the library would keep the sum
+  const auto gradient = [](const Operands& x) {
+    return weft::grad([&](const Tensor& of) { return sum(cast(gelu(of, Gelu::tanh) * x[0], DType::f32)); }, x[1]);
+  };
+  const auto slope = known(gradient, false, {matrix, matrix});
+  REQUIRE(slope);
+  CHECK(slope->function == Epilogue::gelu_gradient);
+  CHECK(slope->aux >= 0);
+}
+
+TEST_CASE("other functions after a product are not the library's") {
+  CHECK(!known([](const Operands& x) { return gelu(x[0]); }, false, {matrix}));
+  CHECK(!known([](const Operands& x) { return relu(x[0]); }, false, {matrix}));
+  CHECK(!known([](const Operands& x) { return silu(x[0]); }, false, {matrix}));
+  CHECK(!known([](const Operands& x) { return x[0] + x[1]; }, false, {matrix, matrix}));
+  CHECK(!known([](const Operands& x) { return gelu(x[0], Gelu::tanh) + x[1]; }, false, {matrix, matrix}));
+  CHECK(!known([](const Operands& x) { return gelu(x[0], Gelu::tanh) * x[1]; }, false, {matrix, row}));
+  CHECK(!known([](const Operands& x) { return gelu(x[0], Gelu::tanh) * 2; }, false, {matrix}));
+}
