@@ -250,10 +250,40 @@ class Generator : DeviceLoops {
     return (predicate < 0 ? ".read(" : ".read_where(" + v(predicate) + ".value, ") + pack_place(i) + ", n);";
   }
 
+  // Loads and stores whose packs are moved in one branch: where all of them are whole and begin at words, as nearly all
+  // do, nothing parts the loads, which are then on their way together.
+  std::vector<int> moved_together(const std::vector<Statement>& body, Statement::Kind kind) const {
+    std::vector<int> moved;
+    if (analysis_.form != Form::pointwise) return moved;
+    for (const Statement& it : body)
+      if (it.kind == kind && in_pack(it.instruction) &&
+          (kind == Statement::Kind::store || at(it.instruction).args[0] < 0))
+        moved.push_back(it.instruction);
+    return moved;
+  }
+  void ask_whether_words(const std::vector<int>& loads, const std::vector<int>& stores) {
+    std::string places;
+    for (const std::vector<int>* moved : {&loads, &stores})
+      for (const int i : *moved) places += (places.empty() ? "" : ", ") + pack_place(i);
+    line("const bool words = n == " + number(team_.width) + " && at_words<" + number(team_.width) + ">(" + places +
+         ");");
+  }
+  // What is computed of an element beyond the end is not stored: only what reads or writes alone must know.
+  bool moves_packs_alone(const std::vector<Statement>& body) const {
+    return analysis_.form == Form::pointwise && std::ranges::all_of(body, [&](const Statement& it) {
+             const Kind kind = at(it.instruction).kind;
+             return (it.kind == Statement::Kind::value || it.kind == Statement::Kind::store) &&
+                    ((kind != Kind::load && kind != Kind::store) || in_pack(it.instruction));
+           });
+  }
+
   // A pack of neighbouring elements: loads of whole packs, each element, stores of whole packs. Where scans part the
   // loop over its elements, the pack is opened once, and read once.
   void write_pack(const std::vector<Statement>& body) {
     if (!std::exchange(pack_is_open_, true)) open_pack();
+    const std::vector<int> loads = moved_together(body, Statement::Kind::value),
+                           stores = moved_together(body, Statement::Kind::store);
+    const bool together = loads.size() + stores.size() > 1;
     for (const Statement& it : body) {
       const bool reloads = it.kind == Statement::Kind::reload;
       const int i = it.instruction, from = reloads ? it.from : i;
@@ -269,18 +299,38 @@ class Generator : DeviceLoops {
       else if (nest_.is_fetched(i) && !reloads)
         line("const " + pack_type(i) + " p" + number(i) + " = " + in_shared(i) + ";");
       else
-        line(pack_type(from) + " p" + number(i) + "; p" + number(i) + read_pack(from));
+        line(pack_type(from) + " p" + number(i) + ";" +
+             (together && std::ranges::find(loads, i) != loads.end() ? "" : " p" + number(i) + read_pack(from)));
+    }
+    if (together) {
+      ask_whether_words(loads, stores);
+      for (const bool words : {true, false}) {
+        if (loads.empty()) break;
+        open(words ? "if (words) {" : "else {");
+        for (const int i : loads)
+          line("p" + number(i) + (words ? ".read_words(" + pack_place(i) + ");" : read_pack(i)));
+        close();
+      }
     }
     const Inside outside = inside_;
-    open_elements();
+    open_elements(!moves_packs_alone(body));
     inside_ = Inside::element;
     write(body);
     inside_ = outside;
     close();
-    for (const Statement& it : body)
-      if (it.kind == Statement::Kind::store && in_pack(it.instruction))
-        line((kernel_.predicate >= 0 ? "if (stores) q" : "q") + number(it.instruction) + ".write(" +
-             pack_place(it.instruction) + ", n);");
+    const auto write_packs = [&](const char* how, const char* count) {
+      for (const Statement& it : body)
+        if (it.kind == Statement::Kind::store && in_pack(it.instruction))
+          line((kernel_.predicate >= 0 ? "if (stores) q" : "q") + number(it.instruction) + how +
+               pack_place(it.instruction) + count);
+    };
+    if (!together || stores.empty()) return write_packs(".write(", ", n);");
+    open("if (words) {");
+    write_packs(".write_words(", ");");
+    close();
+    open("else {");
+    write_packs(".write(", ", n);");
+    close();
   }
 
   // ---- packs in shared memory

@@ -238,11 +238,11 @@ void DeviceLoops::open_pack() {
     line("const int n = int(lesser<index>(" + number(team_.width) + ", " + text_of(pack_extent()) + " - begin));");
 }
 
-void DeviceLoops::open_elements() {
+void DeviceLoops::open_elements(bool asks_each) {
   if (team_.width == 1) return open(all_exist_ ? "{" : "if (exists) {");
   line("#pragma unroll");
   open("for (int j = 0; j < " + number(team_.width) + "; ++j) {");
-  if (!whole() || !all_exist_) line("if (j >= n) continue;");
+  if (asks_each && (!whole() || !all_exist_)) line("if (j >= n) continue;");
   line("const index " + pack_axis_name() + " = begin + j;");
 }
 

@@ -42,7 +42,8 @@ class DeviceLoops : protected DeviceWriter {
   std::string pack_begin() const;
   // Where this pack begins, and how many of its elements exist.
   void open_pack();
-  void open_elements();
+  // `asks_each`: what does not exist is not computed.
+  void open_elements(bool asks_each);
 
   // A value in the registers of its thread, or in a tile.
   std::string element(bool vector) const;
