@@ -277,6 +277,23 @@ class Generator : DeviceLoops {
            });
   }
 
+  // Its predicate, which is computed for the first element.
+  void declare_for_pack(int i, std::vector<int>& declared) {
+    if (i < 0 || !facts(i).vector || std::ranges::find(declared, i) != declared.end()) return;
+    for (const int value : at(i).args) declare_for_pack(value, declared);
+    declare(i, value(at(i)));
+    declared.push_back(i);
+  }
+  void read_pack_where(int i) {
+    line(pack_type(i) + " p" + number(i) + ";");
+    open("{");
+    line("const index " + pack_axis_name() + " = begin;");
+    std::vector<int> declared;
+    declare_for_pack(at(i).args[0], declared);
+    line("p" + number(i) + read_pack(i));
+    close();
+  }
+
   // A pack of neighbouring elements: loads of whole packs, each element, stores of whole packs. Where scans part the
   // loop over its elements, the pack is opened once, and read once.
   void write_pack(const std::vector<Statement>& body) {
@@ -298,6 +315,8 @@ class Generator : DeviceLoops {
         line(pack_type(from) + " p" + number(i) + "; p" + number(i) + ".read_words(" + pack_place(from) + ");");
       else if (nest_.is_fetched(i) && !reloads)
         line("const " + pack_type(i) + " p" + number(i) + " = " + in_shared(i) + ";");
+      else if (in_pack_where(i))
+        read_pack_where(i);
       else
         line(pack_type(from) + " p" + number(i) + ";" +
              (together && std::ranges::find(loads, i) != loads.end() ? "" : " p" + number(i) + read_pack(from)));

@@ -58,6 +58,19 @@ struct Net {
 
 }  // namespace
 
+TEST_CASE("CUDA: packs are moved in one branch, and elements beyond the end are computed where only packs move") {
+  KernelBuilder b("packs");
+  const Dim s0 = dims::symbol(0), c = b.lanes(b.outer(s0));
+  const int x = b.input(DType::f32, s0), y = b.input(DType::bf16, s0), z = b.output(DType::f32, s0);
+  const int first = b.load(x, c), second = b.cast(DType::f32, b.load(y, c));
+  b.store(z, c, b.apply(Op::add, first, second));
+  const std::string text = codegen::generate_cuda(b.kernel()).text;
+  INFO(text);
+  CHECK(contains(text, "const bool words = n == 8 && at_words<8>(x0 + begin, x1 + begin, y2 + begin);"));
+  CHECK(contains(text, "p0.read_words(x0 + begin);"));
+  CHECK(!contains(text, "if (j >= n) continue;"));
+}
+
 TEST_CASE("CUDA: a kernel over a table of buffers compiles, and each block finds its set" * needs(nvrtc)) {
   std::vector<std::string> texts;
   for (const loop::Kernel& kernel : {scale(10, 64, "flat"), row_sum(100, 8192, DType::bf16, Op::sum, "rows")})
