@@ -51,7 +51,7 @@ class Generator : DeviceLoops {
     if (early) line("after_earlier_kernels();");
     write(nest_.body);
     while (depth_ > 0) close();
-    return {std::move(text_), threads(), std::move(blocks_), team_.shared};
+    return {std::move(text_), threads(), std::move(blocks_), team_.shared, strides()};
   }
 
  private:
@@ -145,6 +145,7 @@ class Generator : DeviceLoops {
       case Role::grid: open_grid(); break;
       case Role::team:
         if (team_.ahead > 0) return write_ahead(it);
+        if (reads_tile(it)) return write_reads_of_tile(it);
         team_.tile == 0            ? open_team()
         : product_ < 0             ? open_team_of_tile(it)
         : nest_.local(kept_in(it)) ? open_team_of_panel(it)
@@ -234,6 +235,35 @@ class Generator : DeviceLoops {
     inside_ = Inside::unit;
   }
 
+  // ---- tiles
+  void write_reads_of_tile(const Statement& it) {
+    const Statement& lanes = it.body[0];
+    const Inside outside = inside_;
+    const int depth_outside = depth_;
+    pack_axis_ = lanes.axes[0].axis;
+    for (const Statement& each : lanes.body)
+      if (each.kind == Statement::Kind::value) in_registers_.push_back(each.instruction);
+    for (const int i : in_registers_) line(pack_type(i) + " read" + number(i) + "[" + number(turns_of_tile()) + "];");
+    std::string begins;
+    for (const int i : in_registers_) begins += (begins.empty() ? "" : ", ") + buffer_name(at(i).buffer);
+    const auto read_all = [&](const std::string& when, bool words) {
+      open(when);
+      open_team_of_tile(it);
+      open_pack();
+      for (const int i : in_registers_)
+        line("read" + number(i) + "[turn]" + (words ? ".read_words(" + pack_place(i) + ");" : read_pack(i)));
+      while (depth_ > depth_outside) close();
+      inside_ = outside;
+    };
+    read_all("if (at_words<" + number(team_.width) + ">(" + begins + ")) {", true);
+    read_all("else {", false);
+    open_team_of_tile(it);
+    write_pack(lanes.body);
+    while (depth_ > depth_outside) close();
+    inside_ = outside;
+    in_registers_.clear();
+  }
+
   // ---- packs --------------------------------------------------------------------------------------------------------
   // Whether the load or store here goes through its pack.
   bool from_pack(int i) const { return inside_ == Inside::element && in_pack(i); }
@@ -250,17 +280,6 @@ class Generator : DeviceLoops {
     return (predicate < 0 ? ".read(" : ".read_where(" + v(predicate) + ".value, ") + pack_place(i) + ", n);";
   }
 
-  // Loads and stores whose packs are moved in one branch: where all of them are whole and begin at words, as nearly all
-  // do, nothing parts the loads, which are then on their way together.
-  std::vector<int> moved_together(const std::vector<Statement>& body, Statement::Kind kind) const {
-    std::vector<int> moved;
-    if (analysis_.form != Form::pointwise) return moved;
-    for (const Statement& it : body)
-      if (it.kind == kind && in_pack(it.instruction) &&
-          (kind == Statement::Kind::store || at(it.instruction).args[0] < 0))
-        moved.push_back(it.instruction);
-    return moved;
-  }
   void ask_whether_words(const std::vector<int>& loads, const std::vector<int>& stores) {
     std::string places;
     for (const std::vector<int>* moved : {&loads, &stores})
@@ -268,15 +287,6 @@ class Generator : DeviceLoops {
     line("const bool words = n == " + number(team_.width) + " && at_words<" + number(team_.width) + ">(" + places +
          ");");
   }
-  // What is computed of an element beyond the end is not stored: only what reads or writes alone must know.
-  bool moves_packs_alone(const std::vector<Statement>& body) const {
-    return analysis_.form == Form::pointwise && std::ranges::all_of(body, [&](const Statement& it) {
-             const Kind kind = at(it.instruction).kind;
-             return (it.kind == Statement::Kind::value || it.kind == Statement::Kind::store) &&
-                    ((kind != Kind::load && kind != Kind::store) || in_pack(it.instruction));
-           });
-  }
-
   // Its predicate, which is computed for the first element.
   void declare_for_pack(int i, std::vector<int>& declared) {
     if (i < 0 || !facts(i).vector || std::ranges::find(declared, i) != declared.end()) return;
@@ -311,6 +321,8 @@ class Generator : DeviceLoops {
         line(pack_type(i) + " q" + number(i) + ";");
       else if (uses_ahead_ && std::ranges::find(ahead_, i) != ahead_.end())
         line("const " + pack_type(i) + "& p" + number(i) + " = now" + number(i) + "[turn];");
+      else if (std::ranges::find(in_registers_, i) != in_registers_.end())
+        line("const " + pack_type(i) + "& p" + number(i) + " = read" + number(i) + "[turn];");
       else if (uses_ahead_)
         line(pack_type(from) + " p" + number(i) + "; p" + number(i) + ".read_words(" + pack_place(from) + ");");
       else if (nest_.is_fetched(i) && !reloads)
@@ -364,9 +376,6 @@ class Generator : DeviceLoops {
            ");");
       words = words + (is_ahead() ? Dim(2 * team_.turns * team_.members) : positions()) * Dim(pack_bytes(i)) / Dim(16);
     }
-  }
-  std::int64_t pack_bytes(int i) const {
-    return team_.width * static_cast<std::int64_t>(storage_bytes(at(i).dtype, 1));
   }
   // The pack of this thread's position in this row, or in the next.
   std::string in_shared(int i, bool next = false) const {
@@ -459,7 +468,8 @@ class Generator : DeviceLoops {
 
   const int product_ = loop::product_in(kernel_);
   const std::vector<int> ahead_ = loop::loads_ahead(kernel_, analysis_);
-  bool uses_ahead_ = false;  // whose packs are there
+  bool uses_ahead_ = false;        // whose packs are there
+  std::vector<int> in_registers_;  // loads of a tile that have been read
 };
 
 }  // namespace
