@@ -37,6 +37,66 @@ Call transpose() {
   return of([](const Tensor& x) { return weft::transpose(x, 0, 1) + 1; }, sample({8192, 8192}, 1, dtype));
 }
 
+// What people write that is no more than a pass over memory; 64M elements.
+constexpr std::int64_t tall = 8192, wide = 8192;
+template <DType dtype>
+Call scale_and_shift() {  // a row and a column for all
+  return of([](const Tensor& x, const Tensor& row, const Tensor& column) { return x * row + column; },
+            sample({tall, wide}, 1, dtype), sample({1, wide}, 2, dtype), sample({tall, 1}, 3, dtype));
+}
+Call add_bf16() {
+  return of([](const Tensor& x, const Tensor& y) { return x * 2 + y; }, sample({many}, 1, DType::bf16),
+            sample({many}, 2, DType::bf16));
+}
+Call residual_of_mixed() {
+  return of([](const Tensor& x, const Tensor& y) { return cast(x, DType::f32) + y; }, sample({many}, 1, DType::bf16),
+            sample({many}, 2));
+}
+Call to_bf16() {
+  return of([](const Tensor& x) { return cast(x, DType::bf16); }, sample({many}, 1));
+}
+Call where_mask() {
+  return of([](const Tensor& x, const Tensor& y) { return weft::where(x < 0.25, y, x * 2); }, sample({many}, 1),
+            sample({many}, 2));
+}
+Call every_other() {
+  return of([](const Tensor& x) { return weft::slice(x, 1, 0, wide, 2) + 1; }, sample({tall, wide}, 1));
+}
+Call inner_part() {  // rows that begin at no multiple of 16 bytes
+  return of([](const Tensor& x) { return weft::slice(x, 1, 1, wide, 1) + 1; }, sample({tall, wide}, 1));
+}
+Call join_columns() {
+  return of(
+      [](const Tensor& x, const Tensor& y) {
+        return weft::concat({x, y}, 1);
+      },
+      sample({tall, wide / 2}, 1), sample({tall, wide / 2}, 2));
+}
+Call join_rows() {
+  return of(
+      [](const Tensor& x, const Tensor& y) {
+        return weft::concat({x, y}, 0);
+      },
+      sample({tall / 2, wide}, 1), sample({tall / 2, wide}, 2));
+}
+Call one_hot() {
+  return of([](const Tensor& x) { return weft::one_hot(x, 1024); }, labels({65536}, 1024, 1));
+}
+Call swap_heads() {  // B T H D to B H T D
+  return of([](const Tensor& x) { return weft::transpose(x, 1, 2) * 2; }, sample({16, 1024, 16, 64}, 1, DType::bf16));
+}
+Call narrow_many() {
+  Parameters model;
+  for (std::uint64_t i = 0; i < 97; ++i) model.values.push_back(sample({768, i % 3 == 0 ? 3072 : 768}, i));
+  return of(
+      [](const Parameters& given) {
+        Parameters result;
+        for (const Tensor& value : given.values) result.values.push_back(cast(value, DType::bf16));
+        return result;
+      },
+      model);
+}
+
 // c = gelu(a b + bias), 4096^3.
 template <DType dtype, weft::Gelu form>
 Call matmul() {
@@ -268,6 +328,19 @@ Call eager_cross_entropy() { return eager(bench::cross_entropy, sample({16384, 4
 
 const std::vector<Case> cases = {
     {"gpu-pointwise", "f32-64M", pointwise, 16.0 * many},
+    {"gpu-elements", "scale-shift-f32", scale_and_shift<DType::f32>, 8.0 * many},
+    {"gpu-elements", "scale-shift-bf16", scale_and_shift<DType::bf16>, 4.0 * many},
+    {"gpu-elements", "add-bf16", add_bf16, 6.0 * many},
+    {"gpu-elements", "bf16-plus-f32", residual_of_mixed, 10.0 * many},
+    {"gpu-elements", "f32-to-bf16", to_bf16, 6.0 * many},
+    {"gpu-elements", "where", where_mask, 12.0 * many},
+    {"gpu-elements", "every-other-column", every_other, 6.0 * many},
+    {"gpu-elements", "all-but-a-column", inner_part, 8.0 * many},
+    {"gpu-elements", "join-columns", join_columns, 8.0 * many},
+    {"gpu-elements", "join-rows", join_rows, 8.0 * many},
+    {"gpu-elements", "one-hot", one_hot, 4.0 * many},
+    {"gpu-elements", "swap-heads-bf16", swap_heads, 4.0 * 16 * 1024 * 16 * 64},
+    {"gpu-elements", "97-to-bf16", narrow_many, 6.0 * 768 * (33 * 3072 + 64 * 768)},
     {"gpu-softmax", "f32-16384x8192", softmax<DType::f32>, 8.0 * 16384 * 8192},
     {"gpu-softmax", "bf16-16384x8192", softmax<DType::bf16>, 4.0 * 16384 * 8192},
     {"gpu-softmax", "f32-1024x131072", softmax_of_long_rows, 8.0 * 1024 * 131072},

@@ -53,7 +53,7 @@ class Generator : DeviceLoops {
     if (joins(nest_.body)) line("int joins = 0;");
     write(nest_.body);
     while (depth_ > 0) close();
-    return {std::move(text_), threads(), std::move(blocks_), team_.shared};
+    return {std::move(text_), threads(), std::move(blocks_), team_.shared, strides()};
   }
 
  private:
@@ -153,6 +153,7 @@ class Generator : DeviceLoops {
       case Role::grid: open_grid(); break;
       case Role::team:
         if (team_.ahead > 0) return write_ahead(it);
+        if (reads_tile(it)) return write_reads_of_tile(it);
         team_.tile == 0            ? open_team()
         : product_ < 0             ? open_team_of_tile(it)
         : nest_.local(kept_in(it)) ? open_team_of_panel(it)
@@ -257,6 +258,35 @@ class Generator : DeviceLoops {
     inside_ = Inside::unit;
   }
 
+  // ---- tiles
+  void write_reads_of_tile(const Statement& it) {
+    const Statement& lanes = it.body[0];
+    const Inside outside = inside_;
+    const int depth_outside = depth_;
+    pack_axis_ = lanes.axes[0].axis;
+    for (const Statement& each : lanes.body)
+      if (each.kind == Statement::Kind::value) in_registers_.push_back(each.instruction);
+    for (const int i : in_registers_) line(pack_type(i) + " read" + number(i) + "[" + number(turns_of_tile()) + "];");
+    std::string begins;
+    for (const int i : in_registers_) begins += (begins.empty() ? "" : ", ") + buffer_name(at(i).buffer);
+    const auto read_all = [&](const std::string& when, bool words) {
+      open(when);
+      open_team_of_tile(it);
+      open_pack();
+      for (const int i : in_registers_)
+        line("read" + number(i) + "[turn]" + (words ? ".read_words(" + pack_place(i) + ");" : read_pack(i)));
+      while (depth_ > depth_outside) close();
+      inside_ = outside;
+    };
+    read_all("if (at_words<" + number(team_.width) + ">(" + begins + ")) {", true);
+    read_all("else {", false);
+    open_team_of_tile(it);
+    write_pack(lanes.body);
+    while (depth_ > depth_outside) close();
+    inside_ = outside;
+    in_registers_.clear();
+  }
+
   // ---- packs --------------------------------------------------------------------------------------------------------
   // Whether the load or store here goes through its pack.
   bool from_pack(int i) const { return inside_ == Inside::element && in_pack(i); }
@@ -273,10 +303,37 @@ class Generator : DeviceLoops {
     return (predicate < 0 ? ".read(" : ".read_where(" + v(predicate) + ".value, ") + pack_place(i) + ", n);";
   }
 
+  void ask_whether_words(const std::vector<int>& loads, const std::vector<int>& stores) {
+    std::string places;
+    for (const std::vector<int>* moved : {&loads, &stores})
+      for (const int i : *moved) places += (places.empty() ? "" : ", ") + pack_place(i);
+    line("const bool words = n == " + number(team_.width) + " && at_words<" + number(team_.width) + ">(" + places +
+         ");");
+  }
+  // Its predicate, which is computed for the first element.
+  void declare_for_pack(int i, std::vector<int>& declared) {
+    if (i < 0 || !facts(i).vector || std::ranges::find(declared, i) != declared.end()) return;
+    for (const int value : at(i).args) declare_for_pack(value, declared);
+    declare(i, value(at(i)));
+    declared.push_back(i);
+  }
+  void read_pack_where(int i) {
+    line(pack_type(i) + " p" + number(i) + ";");
+    open("{");
+    line("const index " + pack_axis_name() + " = begin;");
+    std::vector<int> declared;
+    declare_for_pack(at(i).args[0], declared);
+    line("p" + number(i) + read_pack(i));
+    close();
+  }
+
   // A pack of neighbouring elements: loads of whole packs, each element, stores of whole packs. Where scans part the
   // loop over its elements, the pack is opened once, and read once.
   void write_pack(const std::vector<Statement>& body) {
     if (!std::exchange(pack_is_open_, true)) open_pack();
+    const std::vector<int> loads = moved_together(body, Statement::Kind::value),
+                           stores = moved_together(body, Statement::Kind::store);
+    const bool together = loads.size() + stores.size() > 1;
     for (const Statement& it : body) {
       const bool reloads = it.kind == Statement::Kind::reload;
       const int i = it.instruction, from = reloads ? it.from : i;
@@ -289,18 +346,42 @@ class Generator : DeviceLoops {
         line("const " + pack_type(i) + "& p" + number(i) + " = now" + number(i) + "[turn];");
       else if (std::ranges::find(later_, i) != later_.end())
         line("const " + pack_type(i) + "& p" + number(i) + " = later" + number(i) + "[turn];");
+      else if (std::ranges::find(in_registers_, i) != in_registers_.end())
+        line("const " + pack_type(i) + "& p" + number(i) + " = read" + number(i) + "[turn];");
       else if (uses_ahead_)
         line(pack_type(from) + " p" + number(i) + "; p" + number(i) + ".read_words(" + pack_place(from) + ");");
       else if (nest_.is_fetched(i) && !reloads)
         line("const " + pack_type(i) + " p" + number(i) + " = " + in_shared(i) + ";");
+      else if (in_pack_where(i))
+        read_pack_where(i);
       else
-        line(pack_type(from) + " p" + number(i) + "; p" + number(i) + read_pack(from));
+        line(pack_type(from) + " p" + number(i) + ";" +
+             (together && std::ranges::find(loads, i) != loads.end() ? "" : " p" + number(i) + read_pack(from)));
+    }
+    if (together) {
+      ask_whether_words(loads, stores);
+      for (const bool words : {true, false}) {
+        if (loads.empty()) break;
+        open(words ? "if (words) {" : "else {");
+        for (const int i : loads)
+          line("p" + number(i) + (words ? ".read_words(" + pack_place(i) + ");" : read_pack(i)));
+        close();
+      }
     }
     write_elements(body);
-    for (const Statement& it : body)
-      if (it.kind == Statement::Kind::store && in_pack(it.instruction))
-        line((kernel_.predicate >= 0 ? "if (stores) q" : "q") + number(it.instruction) + ".write(" +
-             pack_place(it.instruction) + ", n);");
+    const auto write_packs = [&](const char* how, const char* count) {
+      for (const Statement& it : body)
+        if (it.kind == Statement::Kind::store && in_pack(it.instruction))
+          line((kernel_.predicate >= 0 ? "if (stores) q" : "q") + number(it.instruction) + how +
+               pack_place(it.instruction) + count);
+    };
+    if (!together || stores.empty()) return write_packs(".write(", ", n);");
+    open("if (words) {");
+    write_packs(".write_words(", ");");
+    close();
+    open("else {");
+    write_packs(".write(", ", n);");
+    close();
   }
 
   // Whether quotients are exact is asked once for a pack, where its elements can be computed again, as none is added
@@ -308,7 +389,7 @@ class Generator : DeviceLoops {
   void write_elements(const std::vector<Statement>& body) {
     const auto each = [&] {
       const Inside outside = std::exchange(inside_, Inside::element);
-      open_elements();
+      open_elements(!moves_packs_alone(body));
       write(body);
       close();
       inside_ = outside;
@@ -343,9 +424,6 @@ class Generator : DeviceLoops {
            ");");
       words = words + (is_ahead() ? Dim(2 * team_.turns * team_.members) : positions()) * Dim(pack_bytes(i)) / Dim(16);
     }
-  }
-  std::int64_t pack_bytes(int i) const {
-    return team_.width * static_cast<std::int64_t>(storage_bytes(at(i).dtype, 1));
   }
   // The pack of this thread's position in this row, or in the next.
   std::string in_shared(int i, bool next = false) const {
@@ -465,7 +543,8 @@ class Generator : DeviceLoops {
   const int product_ = loop::product_in(kernel_);
   const std::vector<int> ahead_ = loop::loads_ahead(kernel_, analysis_);
   const std::vector<int> later_ = loop::loads_of_later_walks(loop::choose_team(kernel_), kernel_);
-  bool uses_ahead_ = false;  // whose packs are there
+  bool uses_ahead_ = false;        // whose packs are there
+  std::vector<int> in_registers_;  // loads of a tile that have been read
 };
 
 }  // namespace

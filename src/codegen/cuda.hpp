@@ -24,6 +24,7 @@ struct CudaKernel {
   int threads = 1;          // of a block
   Dim blocks = 1;           // as many as there is work for, over the kernel's size slots
   std::int64_t shared = 0;  // bytes of shared memory that a launch gives a block
+  bool strides = true;      // a block that walks on has less to do than new ones
 };
 // Of `sets` > 1 the function takes a table of so many sets of buffers and sizes, and a block works for one of them.
 CudaKernel generate_cuda(const loop::Kernel& kernel, std::size_t sets = 1);

@@ -1,6 +1,9 @@
 #include "codegen/cuda_loops.hpp"
 
+#include <algorithm>
 #include <utility>
+
+#include "loop/product_nest.hpp"
 
 namespace weft::codegen {
 
@@ -239,12 +242,60 @@ void DeviceLoops::open_pack() {
     line("const int n = int(lesser<index>(" + number(team_.width) + ", " + text_of(pack_extent()) + " - begin));");
 }
 
-void DeviceLoops::open_elements() {
+void DeviceLoops::open_elements(bool asks_each) {
   if (team_.width == 1) return open(all_exist_ ? "{" : "if (exists) {");
   line("#pragma unroll");
   open("for (int j = 0; j < " + number(team_.width) + "; ++j) {");
-  if (!whole() || !all_exist_) line("if (j >= n) continue;");
+  if (asks_each && (!whole() || !all_exist_)) line("if (j >= n) continue;");
   line("const index " + pack_axis_name() + " = begin + j;");
+}
+
+std::vector<int> DeviceLoops::moved_together(const std::vector<Statement>& body, Statement::Kind kind) const {
+  std::vector<int> moved;
+  if (analysis_.form != Form::pointwise) return moved;
+  for (const Statement& it : body)
+    if (it.kind == kind && in_pack(it.instruction) &&
+        (kind == Statement::Kind::store || at(it.instruction).args[0] < 0))
+      moved.push_back(it.instruction);
+  return moved;
+}
+
+bool DeviceLoops::moves_packs_alone(const std::vector<Statement>& body) const {
+  return analysis_.form == Form::pointwise && std::ranges::all_of(body, [&](const Statement& it) {
+           const loop::Kind kind = at(it.instruction).kind;
+           return (it.kind == Statement::Kind::value || it.kind == Statement::Kind::store) &&
+                  ((kind != loop::Kind::load && kind != loop::Kind::store) || in_pack(it.instruction));
+         });
+}
+
+bool DeviceLoops::reads_tile(const Statement& it) {
+  if (team_.tile == 0 || loop::product_in(kernel_) >= 0 || it.body.size() != 1 || it.body[0].role != loop::Role::lanes)
+    return false;
+  constexpr std::int64_t most_bytes = 128;
+  const int outside = std::exchange(pack_axis_, it.body[0].axes[0].axis);
+  std::int64_t bytes = 0;
+  const bool reads = std::ranges::all_of(it.body[0].body, [&](const Statement& each) {
+    if (each.kind == Statement::Kind::keep) return true;
+    const int i = each.instruction;
+    bytes += turns_of_tile() * pack_bytes(i);
+    return each.kind == Statement::Kind::value && at(i).kind == loop::Kind::load && in_pack(i) && whole() &&
+           std::ranges::all_of(dims::terms(at(i).index - dims::axis(pack_axis_, pack_extent())),
+                               [&](const DimTerm& term) { return term.coefficient % team_.width == 0; });
+  });
+  pack_axis_ = outside;
+  return reads && bytes > 0 && bytes <= most_bytes;
+}
+
+bool DeviceLoops::strides() const {
+  if (analysis_.form != Form::pointwise || !analysis_.outer.empty()) return true;
+  constexpr double operations_a_byte = 3.5;
+  double operations = 0, bytes = 0;
+  for (int i = 0; i < size(); ++i) {
+    if (!facts(i).vector) continue;
+    const bool moves = at(i).kind == loop::Kind::load || at(i).kind == loop::Kind::store;
+    (moves ? bytes : operations) += moves ? static_cast<double>(storage_bytes(at(i).dtype, 1)) : loop::weight(at(i));
+  }
+  return operations > operations_a_byte * bytes;
 }
 
 std::string DeviceLoops::element(bool vector) const {

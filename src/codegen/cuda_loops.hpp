@@ -43,7 +43,24 @@ class DeviceLoops : protected DeviceWriter {
   std::string pack_begin() const;
   // Where this pack begins, and how many of its elements exist.
   void open_pack();
-  void open_elements();
+  // `asks_each`: what does not exist is not computed.
+  void open_elements(bool asks_each);
+
+  std::int64_t pack_bytes(int i) const {
+    return team_.width * static_cast<std::int64_t>(storage_bytes(at(i).dtype, 1));
+  }
+  // Loads and stores whose packs are moved in one branch: where all of them are whole and begin at words, as nearly all
+  // do, nothing parts the loads, which are then on their way together.
+  std::vector<int> moved_together(const std::vector<loop::Statement>& body, loop::Statement::Kind kind) const;
+  // What is computed of an element beyond the end is not stored: only what reads or writes alone must know.
+  bool moves_packs_alone(const std::vector<loop::Statement>& body) const;
+  // A thread's loads of a tile are all on their way before the first of them is kept, while there are registers, and
+  // where whether they are words is one question for all.
+  int turns_of_tile() const { return team_.tile * team_.tile / team_.width / team_.threads; }
+  bool reads_tile(const loop::Statement& it);
+  // Where memory limits, blocks that come one after the other read and write it in its order, and those that stride
+  // drift apart. Where arithmetic does, what a block does before its first pack counts, as where packs have rows.
+  bool strides() const;
 
   // A value in the registers of its thread, or in a tile.
   std::string element(bool vector) const;

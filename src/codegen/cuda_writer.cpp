@@ -40,11 +40,18 @@ std::string DeviceWriter::buffer_name(int buffer) const { return codegen::buffer
 
 bool DeviceWriter::in_pack(int i) const {
   if (team_.width == 1) return false;
-  if (pack_axis_ == kernel_.vector_axis) return loop::is_contiguous(kernel_, analysis_, i);
+  if (pack_axis_ == kernel_.vector_axis) return loop::is_contiguous(kernel_, analysis_, i) || in_pack_where(i);
   const Instruction& it = at(i);
   if (it.kind != Kind::load && it.kind != Kind::store) return false;
   const dims::Linear along = dims::linear_in(it.index, dims::axis(pack_axis_, pack_extent()));
   return along.linear && along.coefficient.same(Dim(1));
+}
+
+bool DeviceWriter::in_pack_where(int i) const {
+  const Instruction& it = at(i);
+  return analysis_.form == Form::pointwise && team_.tile == 0 && it.kind == Kind::load && it.args[0] >= 0 &&
+         facts(it.args[0]).vector && loop::is_same_in_packs(kernel_, analysis_, it.args[0], team_.width) &&
+         access(kernel_, analysis_, it.index).kind == Access::Kind::contiguous;
 }
 
 void DeviceWriter::find_index_values() {

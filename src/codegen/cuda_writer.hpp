@@ -44,6 +44,9 @@ class DeviceWriter {
   Dim product(const std::vector<int>& axes) const { return loop::extent_of(kernel_, axes); }
   // Whether a load or store moves neighbours on the axis of packs.
   bool in_pack(int i) const;
+  // A load where a predicate that differs from lane to lane is the same for all of a pack: of parts that are joined,
+  // say.
+  bool in_pack_where(int i) const;
   // Packs of a row.
   Dim positions() const { return product(analysis_.inner) * loop::divide_up(vector_extent(), team_.width); }
   // All packs are full.

@@ -320,6 +320,23 @@ std::int64_t rows_of_unit(const Kernel& kernel) {
   return best;
 }
 
+bool is_same_in_packs(const Kernel& kernel, const Analysis& analysis, int predicate, int width) {
+  const Instruction& it = kernel.body[static_cast<std::size_t>(predicate)];
+  if (!analysis.facts[static_cast<std::size_t>(predicate)].vector) return true;
+  if (it.kind == Kind::apply && it.dtype == DType::boolean)
+    return (it.op == Op::bitwise_and || it.op == Op::bitwise_or || it.op == Op::bitwise_not) &&
+           std::ranges::all_of(
+               it.args, [&](int value) { return value < 0 || is_same_in_packs(kernel, analysis, value, width); });
+  if (it.kind != Kind::test || !values_in(it.index).empty()) return false;
+  // 0 <= rest + i changes where i is -rest, 0 <= rest - i where it is rest + 1.
+  const Dim axis = dims::axis(kernel.vector_axis, vector_extent(kernel));
+  const dims::Linear along = dims::linear_in(it.index, axis);
+  if (!along.linear || !along.coefficient.is_constant() || std::abs(along.coefficient.constant()) != 1) return false;
+  const Dim rest = it.index - along.coefficient * axis;
+  return std::ranges::all_of(dims::terms(along.coefficient.constant() > 0 ? rest : rest + Dim(1)),
+                             [&](const DimTerm& term) { return term.coefficient % width == 0; });
+}
+
 bool holds_row(const Kernel& kernel) {
   const ChosenTeam chosen = choose_team(kernel);
   return !chosen.fetched.empty() || !chosen.analysis.kept.empty();

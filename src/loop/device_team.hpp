@@ -37,6 +37,9 @@ bool gains_by_reading_early(const Kernel& kernel);
 // Whether a row is in registers or in shared memory when it is walked again.
 bool holds_row(const Kernel& kernel);
 bool has_scans(const Kernel& kernel);
+// Whether a predicate is the same for all elements of each pack: it tells positions apart at multiples of the width
+// alone.
+bool is_same_in_packs(const Kernel& kernel, const Analysis& analysis, int predicate, int width);
 // Whether a load or store goes through tiles of the lanes and this axis.
 bool turns(const Kernel& kernel, const Analysis& analysis, int instruction, int axis);
 

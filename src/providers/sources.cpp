@@ -19,11 +19,11 @@ runtime::EntryPoint Sources::add(std::span<const loop::Kernel> kernels) {
   if (device_.type == Device::Type::cpu) return {name, loop::over_symbols(loop::unit_count(given), given)};
   if (fresh) {
     codegen::CudaKernel made = codegen::generate_cuda(kernels_.back(), sets);
-    grids_[name] = {made.blocks, made.threads, made.shared};
+    grids_[name] = {made.blocks, made.threads, made.shared, made.strides};
     texts_[name] = std::move(made.text);
   }
   const Grid& grid = grids_.at(name);
-  runtime::EntryPoint entry{name, loop::over_symbols(grid.blocks, given), grid.threads, grid.shared};
+  runtime::EntryPoint entry{name, loop::over_symbols(grid.blocks, given), grid.threads, grid.shared, grid.strides};
   if (sets > 1)
     for (const loop::Kernel& each : kernels) entry.sets.push_back(loop::over_symbols(grid.blocks, each));
   return entry;

@@ -33,6 +33,7 @@ class Sources {
     Dim blocks;
     int threads;
     std::int64_t shared;
+    bool strides = true;
   };
   Device device_;
   std::map<std::string, std::string> names_;  // by the text of the nameless kernel

@@ -59,6 +59,34 @@ struct Net {
 
 }  // namespace
 
+TEST_CASE("CUDA: packs are moved in one branch, and elements beyond the end are computed where only packs move") {
+  KernelBuilder b("packs");
+  const Dim s0 = dims::symbol(0), c = b.lanes(b.outer(s0));
+  const int x = b.input(DType::f32, s0), y = b.input(DType::bf16, s0), z = b.output(DType::f32, s0);
+  const int first = b.load(x, c), second = b.cast(DType::f32, b.load(y, c));
+  b.store(z, c, b.apply(Op::add, first, second));
+  const codegen::CudaKernel made = codegen::generate_cuda(b.kernel());
+  const std::string& text = made.text;
+  INFO(text);
+  CHECK(!made.strides);
+  CHECK(contains(text, "const bool words = n == 8 && at_words<8>(x0 + begin, x1 + begin, y2 + begin);"));
+  CHECK(contains(text, "p0.read_words(x0 + begin);"));
+  CHECK(!contains(text, "if (j >= n) continue;"));
+}
+
+TEST_CASE("CUDA: a thread's loads of a tile are on their way before the first of them is kept") {
+  const codegen::CudaKernel made =
+      codegen::generate_cuda(loop::parse_kernel(R"(turned(f32 p0[1048576], out f32 p1[1048576])
+  outer i0<1024 outer i1<1024 vector
+  outer0 v0 f32 = p0[1024*i1 + i0]
+  outer0 p1[1024*i0 + i1] = v0
+)"));
+  INFO(made.text);
+  CHECK(contains(made.text, "Pack<float, 2> read0[8];"));
+  CHECK(contains(made.text, "read0[turn].read_words(x0 + (1024*i1) + begin);"));
+  CHECK(made.strides);
+}
+
 TEST_CASE("CUDA: a kernel over a table of buffers compiles, and each block finds its set" * needs(nvrtc)) {
   std::vector<std::string> texts;
   for (const loop::Kernel& kernel : {scale(10, 64, "flat"), row_sum(100, 8192, DType::bf16, Op::sum, "rows")})

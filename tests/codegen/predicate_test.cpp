@@ -42,6 +42,17 @@ constexpr const char* rows_before = R"(weft_text_rows_before(f32 p0[1600], out f
   outer0 p1[40*i0 + i1] = v1
 )";
 
+// Columns 0 to 23 from one matrix, 24 to 45 from another; the last pack of a row is not whole.
+constexpr const char* joined = R"(weft_text_joined(f32 p0[1200], f32 p1[1100], out f32 p2[2300])
+  outer i0<50 outer i1<46 vector
+  outer0 v0 bool = 0 <= -i1 + 23
+  outer0 v1 f32 = p0[24*i0 + i1] where v0
+  outer0 v2 bool = 0 <= i1 - 24
+  outer0 v3 f32 = p1[22*i0 + i1 - 24] where v2
+  outer0 v4 f32 = where(v0, v1, v3)
+  outer0 p2[46*i0 + i1] = v4
+)";
+
 // Bytes between two pages that may not be touched, at the front or at the back of what may be.
 class FencedBytes {
  public:
@@ -200,6 +211,7 @@ TEST_CASE("text to kernel: loads with predicates against plain loops") {
   std::vector<Trial> trials;
   trials.emplace_back(loop::parse_kernel(padded));
   trials.emplace_back(loop::parse_kernel(rows_before));
+  trials.emplace_back(loop::parse_kernel(joined));
   trials.emplace_back(loop::parse_kernel(R"(weft_text_padded_rows(f32 p0[3600], out f32 p1[90], out f32 p2[4050])
   outer i0<90 inner i1<45 vector
   inner0 v0 bool = 0 <= i1 - 5
@@ -239,6 +251,11 @@ TEST_CASE("where a predicate is one for a row it is tested, along the lanes it i
   const std::string elements = codegen::generate_cuda(loop::parse_kernel(padded)).text;
   INFO(elements);
   CHECK(elements.find("v7 = v6.value ? load(") != std::string::npos);
+  // What is the same for all of each pack is asked once for it.
+  const std::string packs = codegen::generate_cuda(loop::parse_kernel(joined)).text;
+  INFO(packs);
+  CHECK(packs.find("p1.read_where(v0.value, x0 + (24*i0) + begin, n);") != std::string::npos);
+  CHECK(packs.find("p3.read_where(v2.value, x1 + (22*i0 - 24) + begin, n);") != std::string::npos);
 }
 
 TEST_CASE("a load with a predicate touches no memory where the predicate does not hold") {

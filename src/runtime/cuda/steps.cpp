@@ -14,8 +14,8 @@ namespace weft::runtime::cuda {
 
 namespace {
 
-// Blocks beyond what the device can hold at once stride on.
-constexpr std::int64_t blocks_a_multiprocessor = 32;
+// Blocks beyond what the device can hold at once stride on, where a function has it so.
+constexpr std::int64_t blocks_a_multiprocessor = 32, most_of_a_grid = 0x7fffffff;
 constexpr std::size_t most_words = 4096;  // 32 KB of arguments, more than a launch may have
 
 // The words of a kernel's one argument, a struct of cuda.inc.
@@ -57,7 +57,10 @@ class Words {
   std::size_t count_ = 0;
 };
 
-std::int64_t most_blocks(const DeviceState& device) { return device.multiprocessors * blocks_a_multiprocessor; }
+std::int64_t most_that_stride(const DeviceState& device) { return device.multiprocessors * blocks_a_multiprocessor; }
+std::int64_t most_blocks(const DeviceState& device, const Compiled& function) {
+  return function.strides ? most_that_stride(device) : most_of_a_grid;
+}
 
 }  // namespace
 
@@ -88,13 +91,14 @@ void launch(const DeviceState& device, const Queue* queue, const Compiled& funct
   if (blocks <= 0) return;
   Words words;
   words.add(pointers, sizes);
-  words.launch(queue, function, std::min(blocks, most_blocks(device)), dependent);
+  words.launch(queue, function, std::min(blocks, most_blocks(device, function)), dependent);
 }
 
 Compiled::Compiled(const Preparation& preparation, int fixed_threads)
     : entry(static_cast<Function*>(preparation.function())),
       threads(fixed_threads ? fixed_threads : preparation.entry.threads),
-      shared(preparation.entry.shared) {
+      shared(preparation.entry.shared),
+      strides(preparation.entry.strides) {
   if (!entry) return;
   LaunchLimits limits{.shared = use(preparation.device).shared_of_block};
   int static_shared = 0;
@@ -119,7 +123,8 @@ void DeviceKernel::run(const StepCall& call) const {
   if (blocks <= 0) return;
   Words words;
   words.add({call.pointers, buffers_}, call.part(parameters_));
-  words.launch(call.queue, function_, std::min(blocks, most_blocks(device_)), launches_dependent(device_, call.queue));
+  words.launch(call.queue, function_, std::min(blocks, most_blocks(device_, function_)),
+               launches_dependent(device_, call.queue));
 }
 
 std::size_t most_sets(std::size_t buffers, std::size_t parameters) {
@@ -137,7 +142,7 @@ DeviceKernelTable::DeviceKernelTable(const Preparation& preparation, std::size_t
 
 void DeviceKernelTable::run(const StepCall& call) const {
   // Each set has a share of what the device holds at once, by the work that it has.
-  const std::int64_t most = most_blocks(device_);
+  const std::int64_t most = most_that_stride(device_);  // each block finds its set first
   const auto wanted = [&](const auto& set) { return std::max<std::int64_t>(call.numbers[set.first.begin], 0); };
   std::int64_t all = 0;
   for (const auto& set : sets_) all += wanted(set);

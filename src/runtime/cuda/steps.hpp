@@ -15,9 +15,10 @@ struct Compiled {
   Function* entry;
   int threads;
   std::int64_t shared;
+  bool strides;
 };
 
-// At most as many blocks as the device holds at once: the function strides by its grid. It takes Arguments of these
+// At most as many blocks as the device holds at once, where the function strides by its grid. It takes Arguments of these
 // pointers and sizes. `dependent`: launches_dependent() says so, and the function waits.
 void launch(const DeviceState& device, const Queue* queue, const Compiled& function, std::int64_t blocks,
             std::span<void* const> pointers, std::span<const std::int64_t> sizes, bool dependent = false);
