@@ -317,6 +317,17 @@ CASES = {
     "gpu-decisions": {"early-exit": early_exit, "newton": newton, "branch": branch},
     "gpu-pointwise": {"f32-64M": function(
         lambda x, y, z: torch.tanh(x * y + z) * torch.sigmoid(x) + torch.exp(-y * y) - F.gelu(z), *[(64 << 20,)] * 3)},
+    "gpu-elements": {
+        "scale-shift-f32": function(lambda x, row, column: x * row + column, (8192, 8192), (1, 8192), (8192, 1)),
+        "scale-shift-bf16": function(lambda x, row, column: x * row + column, (8192, 8192), (1, 8192), (8192, 1), dtype=bf16),
+        "add-bf16": function(lambda x, y: x * 2 + y, (1 << 26,), (1 << 26,), dtype=bf16),
+        "f32-to-bf16": function(lambda x: x.to(bf16), (1 << 26,)),
+        "where": function(lambda x, y: torch.where(x < 0.25, y, x * 2), (1 << 26,), (1 << 26,)),
+        "every-other-column": function(lambda x: x[:, ::2] + 1, (8192, 8192)),
+        "all-but-a-column": function(lambda x: x[:, 1:] + 1, (8192, 8192)),
+        "join-columns": function(lambda x, y: torch.cat([x, y], 1), (8192, 4096), (8192, 4096)),
+        "join-rows": function(lambda x, y: torch.cat([x, y], 0), (4096, 8192), (4096, 8192)),
+        "swap-heads-bf16": function(lambda x: x.transpose(1, 2).contiguous() * 2, (16, 1024, 16, 64), dtype=bf16)},
     "gpu-softmax": {"f32-16384x8192": function(lambda x: F.softmax(x, -1), (16384, 8192)),
                     "bf16-16384x8192": function(lambda x: F.softmax(x, -1), (16384, 8192), dtype=bf16),
                     "f32-1024x131072": function(lambda x: F.softmax(x, -1), (1024, 131072))},
