@@ -84,7 +84,7 @@ class DeviceWriter {
   const Expressions expressions_;
   std::vector<bool> index_values_;
   Inside inside_ = Inside::function;
-  bool divides_nearly_ = false;  // quotients that are not surely exact are told, and found again
+  bool divides_nearly_ = false;          // quotients that are not surely exact are told, and found again
   int pack_axis_ = kernel_.vector_axis;  // along which packs lie here: the lanes, but where a tile is turned
   std::string text_;
   int depth_ = 0;

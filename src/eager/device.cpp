@@ -69,7 +69,8 @@ std::vector<Graph> coming_graphs(Device device) {
     std::string what = concat_text(info(node->op).name, " ", static_cast<int>(node->type.dtype));
     for (unsigned i = 0; i < node->operand_count; ++i) {
       operands.push_back(type_of(node->input(i)));
-      what += concat_text(" ", static_cast<int>(operands.back().dtype), operands.back().shape.rank() == 0 ? " number" : "");
+      what +=
+          concat_text(" ", static_cast<int>(operands.back().dtype), operands.back().shape.rank() == 0 ? " number" : "");
     }
     if (seen.insert(what).second)
       graphs.push_back(graph_of(node->op, node->attributes(), node->type, operands, node->loc));
