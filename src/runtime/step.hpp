@@ -28,7 +28,7 @@ struct EntryPoint {
   Dim units = 1;            // pieces of its work; on a device the blocks that it wants. Over the plan's symbols
   int threads = 0;          // on a device: of a block
   std::int64_t shared = 0;  // on a device: bytes of shared memory of a block, besides what the function declares
-  bool strides = true;      // on a device: blocks beyond what it can hold at once are not launched, the others stride on
+  bool strides = true;  // on a device: blocks beyond what it can hold at once are not launched, the others stride on
   std::vector<EntryPoint> inner = {};  // of the steps that the step runs, one after the other
   std::vector<Dim> sets = {};          // on a device: the blocks of each set of buffers, where it takes a table of them
   static auto fields(auto& self) {

@@ -18,8 +18,8 @@ struct Compiled {
   bool strides;
 };
 
-// At most as many blocks as the device holds at once, where the function strides by its grid. It takes Arguments of these
-// pointers and sizes. `dependent`: launches_dependent() says so, and the function waits.
+// At most as many blocks as the device holds at once, where the function strides by its grid. It takes Arguments of
+// these pointers and sizes. `dependent`: launches_dependent() says so, and the function waits.
 void launch(const DeviceState& device, const Queue* queue, const Compiled& function, std::int64_t blocks,
             std::span<void* const> pointers, std::span<const std::int64_t> sizes, bool dependent = false);
 
