@@ -5,23 +5,13 @@
 #include <cmath>
 
 #include "base/options.hpp"
-#include "tests/cuda/support.hpp"
+#include "tests/cuda/attention.hpp"
 #include "weft/weft.hpp"
 
 using namespace weft;
 using namespace cuda_test;
 
 namespace {
-
-struct Operands {
-  Tensor q, k, v;
-  WEFT_MEMBERS(q, k, v)
-};
-struct Results {
-  Tensor output;
-  Operands gradients;
-  WEFT_MEMBERS(output, gradients)
-};
 
 enum class Form : std::uint8_t { plain, after, additive, filled, f32_softmax, lying, mask, learned, weights_too };
 constexpr Form all_forms[] = {Form::plain, Form::after, Form::additive, Form::filled,     Form::f32_softmax,
@@ -78,29 +68,9 @@ Results both(Form form, const Operands& at, const Tensor& given, const Tensor& m
   return {value.second, slopes};
 }
 
-Tensor here(const Tensor& value) { return cast(to(value, Device::cpu()), DType::f32); }
-Operands here(const Operands& at) { return {here(at.q), here(at.k), here(at.v)}; }
-Tensor there(Sizes sizes, std::uint64_t seed, DType dtype) {
-  return to(cast(sample(sizes, seed), dtype), Device::cuda()).eval();
-}
-double apart(const Tensor& device, const Tensor& reference) {
-  const Tensor difference = here(device) - reference;
-  return std::sqrt(sum(square(difference)).item()) / (std::sqrt(sum(square(reference)).item()) + 1e-3);
-}
-void close(const Operands& device, const Operands& reference) {
-  CHECK(apart(device.q, reference.q) <= 2e-2);
-  CHECK(apart(device.k, reference.k) <= 2e-2);
-  CHECK(apart(device.v, reference.v) <= 2e-2);
-}
-int count(const std::string& text, const std::string& what) {
-  int found = 0;
-  for (std::size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++found;
-  return found;
-}
+void close(const Operands& device, const Operands& reference) { check_close(device, reference, 2e-2); }
 // Steps that do attention whole, forward or its gradients: " bf16[2,3,96,64]@cuda:0 to [2,3,70,64]".
 int whole_steps(const std::string& schedule) { return count(schedule, "@cuda:0 to ["); }
-
-constexpr CompileOptions options_of_tests{.on_compile_error = OnFailure::raise};
 
 }  // namespace
 
@@ -118,9 +88,8 @@ TEST_CASE("attention by hand on a device is one kernel, and its gradients are th
       Tensor mask = (to(sample({2, 1, 96, keys}, 5), Device::cuda()) + 0.5).eval();
       const Results expected = both(form, here(at), here(given), here(mask));
       // Forward alone.
-      auto forward =
-          compile([](const int& f, const Operands& p, const Tensor& m) { return attend(static_cast<Form>(f), p, m); },
-                  options_of_tests);
+      auto forward = compile(
+          [](const int& f, const Operands& p, const Tensor& m) { return attend(static_cast<Form>(f), p, m); }, raising);
       CHECK(apart(forward(static_cast<int>(form), at, mask), expected.output) <= 2e-2);
       const std::string schedule = explain(forward, static_cast<int>(form), at, mask).schedule;
       CAPTURE(schedule);
@@ -130,7 +99,7 @@ TEST_CASE("attention by hand on a device is one kernel, and its gradients are th
       // A step of training, compiled whole.
       auto step = compile([](const int& f, const Operands& p, const Tensor& w,
                              const Tensor& m) { return both(static_cast<Form>(f), p, w, m); },
-                          options_of_tests);
+                          raising);
       const Results made = step(static_cast<int>(form), at, given, mask);
       CHECK(apart(made.output, expected.output) <= 2e-2);
       close(made.gradients, expected.gradients);
@@ -148,13 +117,13 @@ TEST_CASE("a query that no key is seen by gets what the program says, where the 
   const Operands at{there({1, 2, 64, 64}, 1, DType::bf16), there({1, 2, 64, 64}, 2, DType::bf16),
                     there({1, 2, 64, 64}, 3, DType::bf16)};
   const Tensor mask = to(cast(unsqueeze(arange(64) % 3, 1) != 0, DType::f32) * ones({64, 64}), Device::cuda()).eval();
-  auto f = compile([](const Operands& p, const Tensor& m) { return attend(Form::mask, p, m); }, options_of_tests);
+  auto f = compile([](const Operands& p, const Tensor& m) { return attend(Form::mask, p, m); }, raising);
   CHECK(whole_steps(explain(f, at, mask).schedule) == 1);
   CHECK(apart(f(at, mask), attend(Form::mask, here(at), here(mask))) <= 2e-2);  // the mean of the values
 }
 
 TEST_CASE("attention by hand of lengths that vary, and as WEFT_SKIP_PASSES leaves it") {
-  auto f = compile([](const Operands& p) { return attend(Form::after, p, {}); }, options_of_tests);
+  auto f = compile([](const Operands& p) { return attend(Form::after, p, {}); }, raising);
   Operands at;
   for (const std::int64_t length : {40, 130, 200}) {
     at = {there({1, 2, length, 64}, 1, DType::bf16), there({1, 2, length, 64}, 2, DType::bf16),
@@ -164,7 +133,7 @@ TEST_CASE("attention by hand of lengths that vary, and as WEFT_SKIP_PASSES leave
   CHECK(whole_steps(explain(f, at).schedule) == 1);
   const ProcessOptions before = options();
   options().skip_passes = {"fuse_attention"};
-  auto left = compile([](const Operands& p) { return gradients(Form::plain, p, p.q, {}); }, options_of_tests);
+  auto left = compile([](const Operands& p) { return gradients(Form::plain, p, p.q, {}); }, raising);
   CHECK(whole_steps(explain(left, at).schedule) == 0);
   options() = before;
 }

@@ -2,10 +2,8 @@
 // Skipped without a GPU.
 #include <doctest/doctest.h>
 
-#include <cmath>
-
 #include "base/options.hpp"
-#include "tests/cuda/support.hpp"
+#include "tests/cuda/attention.hpp"
 #include "weft/weft.hpp"
 
 using namespace weft;
@@ -13,15 +11,6 @@ using namespace cuda_test;
 
 namespace {
 
-struct Operands {
-  Tensor q, k, v;
-  WEFT_MEMBERS(q, k, v)
-};
-struct Results {
-  Tensor output;
-  Operands gradients;
-  WEFT_MEMBERS(output, gradients)
-};
 // What mods capture.
 struct Captured {
   Tensor document, slopes;
@@ -57,15 +46,6 @@ Results both(Mod mod, const Operands& at, const Tensor& given, const Captured& c
   return {attend(at), grad([&](const Operands& p) { return sum(attend(p) * given); }, at)};
 }
 
-Tensor here(const Tensor& value) { return cast(to(value, Device::cpu()), DType::f32); }
-Tensor there(Sizes sizes, std::uint64_t seed, DType dtype) {
-  return to(cast(sample(sizes, seed), dtype), Device::cuda()).eval();
-}
-double apart(const Tensor& device, const Tensor& reference) {
-  const Tensor difference = here(device) - reference;
-  return std::sqrt(sum(square(difference)).item()) / (std::sqrt(sum(square(reference)).item()) + 1e-3);
-}
-
 }  // namespace
 
 TEST_SUITE_BEGIN("cuda" * test::needs(a_device));
@@ -90,19 +70,13 @@ TEST_CASE("attention with mods on a device is that of the host") {
       CAPTURE(int(mod));
       const Operands at{there(it.q, 1, it.dtype), there(it.k, 2, it.dtype), there(it.v, 3, it.dtype)};
       const Tensor given = there(it.output, 4, it.dtype);
-      const Results reference = both(mod, {here(at.q), here(at.k), here(at.v)}, here(given), host);
-      auto compiled =
-          compile([](Mod how, const Operands& p, const Tensor& w, const Captured& c) { return both(how, p, w, c); },
-                  {.on_compile_error = OnFailure::raise});
+      const Results reference = both(mod, here(at), here(given), host);
+      auto compiled = compile(
+          [](Mod how, const Operands& p, const Tensor& w, const Captured& c) { return both(how, p, w, c); }, raising);
       const std::string schedule = explain(compiled, mod, at, given, captured).schedule;
       CHECK(schedule.find("by tensor cores") != schedule.rfind("by tensor cores"));  // forward and backward
       for (int i = 0; i < 4; ++i) {                                                  // replayed
-        const Results found = compiled(mod, at, given, captured);
-        const double within = it.dtype == DType::bf16 ? 1.5e-2 : 3e-3;
-        CHECK(apart(found.output, reference.output) <= within);
-        CHECK(apart(found.gradients.q, reference.gradients.q) <= within);
-        CHECK(apart(found.gradients.k, reference.gradients.k) <= within);
-        CHECK(apart(found.gradients.v, reference.gradients.v) <= within);
+        check_close(compiled(mod, at, given, captured), reference, it.dtype == DType::bf16 ? 1.5e-2 : 3e-3);
       }
     }
 }

@@ -6,7 +6,7 @@
 
 #include "base/options.hpp"
 #include "ir/node.hpp"
-#include "tests/cuda/support.hpp"
+#include "tests/cuda/attention.hpp"
 #include "weft/weft.hpp"
 
 using namespace weft;
@@ -18,15 +18,6 @@ struct How {
   bool is_causal = false, grouped = false;
   double scale = 0;
   WEFT_MEMBERS(is_causal, grouped, scale)
-};
-struct Operands {
-  Tensor q, k, v;
-  WEFT_MEMBERS(q, k, v)
-};
-struct Results {
-  Tensor output;
-  Operands gradients;
-  WEFT_MEMBERS(output, gradients)
 };
 
 Tensor attend(const How& how, const Operands& at, const Tensor& mask) {
@@ -57,24 +48,9 @@ Tensor packed(const Tensor& all, const Tensor& given) {
       all);
 }
 
-Tensor here(const Tensor& value) { return cast(to(value, Device::cpu()), DType::f32); }
-Operands here(const Operands& at) { return {here(at.q), here(at.k), here(at.v)}; }
-Tensor there(Sizes sizes, std::uint64_t seed, DType dtype) {
-  return to(cast(sample(sizes, seed), dtype), Device::cuda()).eval();
-}
-double apart(const Tensor& device, const Tensor& reference) {
-  const Tensor difference = here(device) - reference;
-  return std::sqrt(sum(square(difference)).item()) / (std::sqrt(sum(square(reference)).item()) + 1e-3);
-}
 void close(const Results& device, const Results& reference, DType dtype) {
-  const double within = dtype == DType::bf16 ? 1.2e-2 : 2e-3;
-  CHECK(apart(device.output, reference.output) <= within);
-  CHECK(apart(device.gradients.q, reference.gradients.q) <= within);
-  CHECK(apart(device.gradients.k, reference.gradients.k) <= within);
-  CHECK(apart(device.gradients.v, reference.gradients.v) <= within);
+  check_close(device, reference, dtype == DType::bf16 ? 1.2e-2 : 2e-3);
 }
-
-constexpr CompileOptions options_of_tests{.on_compile_error = OnFailure::raise};
 
 bool has_library() {
   try {
@@ -82,11 +58,6 @@ bool has_library() {
   } catch (const Error&) {
     return false;
   }
-}
-int count(const std::string& text, const std::string& what) {
-  int found = 0;
-  for (std::size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++found;
-  return found;
 }
 // Steps of a schedule that cuDNN does, and those that do attention whole, whoever does.
 int library_steps(const std::string& schedule) { return count(schedule, "by cuDNN"); }
@@ -135,7 +106,7 @@ TEST_CASE("attention on a device is that of the host, by cuDNN and without") {
       const Tensor given = there(type_of(attend(it.how, at, {})).shape, 4, it.dtype);
       const Results reference = both(it.how, here(at), here(given));
       auto compiled =
-          compile([](const How& how, const Operands& p, const Tensor& w) { return both(how, p, w); }, options_of_tests);
+          compile([](const How& how, const Operands& p, const Tensor& w) { return both(how, p, w); }, raising);
       const std::string schedule = explain(compiled, it.how, at, given).schedule;
       // Of few queries the forward pass is our own kernels': split_attention_test.cpp.
       const int whole = it.name == "odd features" ? 0 : it.name == "one query" || it.name == "one of each" ? 1 : 2;
@@ -153,10 +124,10 @@ TEST_CASE("attention on a device reads and writes [B, T, H, D] and one packed pr
   const Operands at{there(sizes, 1, DType::bf16), there(sizes, 2, DType::bf16), there(sizes, 3, DType::bf16)};
   const Tensor given = there(sizes, 4, DType::bf16);
   auto compiled =
-      compile([](const How& h, const Operands& p, const Tensor& w) { return both_turned(h, p, w); }, options_of_tests);
+      compile([](const How& h, const Operands& p, const Tensor& w) { return both_turned(h, p, w); }, raising);
   for (int i = 0; i < 3; ++i) close(compiled(how, at, given), both_turned(how, here(at), here(given)), DType::bf16);
   const Tensor all = there({2, 100, 3, 4, 64}, 5, DType::bf16);
-  auto together = compile([](const Tensor& p, const Tensor& w) { return packed(p, w); }, options_of_tests);
+  auto together = compile([](const Tensor& p, const Tensor& w) { return packed(p, w); }, raising);
   CHECK(apart(together(all, given), packed(here(all), here(given))) <= 1.2e-2);
 }
 
@@ -190,7 +161,7 @@ TEST_CASE("attention on a device with a mask that is added or of bools, and with
       const Tensor mask = there(each, 5, dtype);
       auto compiled = compile(
           [](const How& h, const Operands& p, const Tensor& w, const Tensor& m) { return both_masked(h, p, w, m); },
-          options_of_tests);
+          raising);
       close(compiled({}, at, given, mask), both_masked({}, here(at), here(given), here(mask)), DType::bf16);
       if (has_library()) CHECK(library_steps(explain(compiled, How{}, at, given, mask).schedule) > 1);
     }
@@ -199,7 +170,7 @@ TEST_CASE("attention on a device with a mask that is added or of bools, and with
     const Tensor sees = (to(sample(each, 6), Device::cuda()) > -0.5).eval();
     auto compiled = compile(
         [](const How& h, const Operands& p, const Tensor& w, const Tensor& m) { return both_masked(h, p, w, m); },
-        options_of_tests);
+        raising);
     const Results expected = both_masked({}, here(at), here(given), to(sees, Device::cpu()));
     for (int i = 0; i < 3; ++i) close(compiled({}, at, given, sees), expected, DType::bf16);
     close(both_masked({}, at, given, sees), expected, DType::bf16);
@@ -209,7 +180,7 @@ TEST_CASE("attention on a device with a mask that is added or of bools, and with
   const Tensor row = arange(60), nothing = where(unsqueeze(row % 3, 1) == 0, -INFINITY, zeros({60, 60}));
   auto compiled =
       compile([](const How& h, const Operands& p, const Tensor& w, const Tensor& m) { return both_masked(h, p, w, m); },
-              options_of_tests);
+              raising);
   const Tensor mask = to(nothing, Device::cuda()).eval();
   const Results made = compiled({}, at, given, mask);
   if (has_library()) CHECK(library_steps(explain(compiled, How{}, at, given, mask).schedule) > 1);
@@ -222,8 +193,7 @@ TEST_CASE("the gradients of attention on a device have the same bits in every ru
   const Sizes sizes{4, 8, 512, 64};
   const Operands at{there(sizes, 1, DType::bf16), there(sizes, 2, DType::bf16), there(sizes, 3, DType::bf16)};
   const Tensor given = there(sizes, 4, DType::bf16);
-  auto compiled =
-      compile([](const How& h, const Operands& p, const Tensor& w) { return both(h, p, w); }, options_of_tests);
+  auto compiled = compile([](const How& h, const Operands& p, const Tensor& w) { return both(h, p, w); }, raising);
   const Results first = compiled({true}, at, given);
   const Tensor dq = here(first.gradients.q);
   for (int i = 0; i < 20; ++i) CHECK(amax(abs(here(compiled({true}, at, given).gradients.q) - dq)).item() == 0);

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/options.hpp"
-#include "tests/cuda/support.hpp"
+#include "tests/cuda/values.hpp"
 #include "tests/runtime/support.hpp"
 #include "weft/weft.hpp"
 
@@ -21,10 +21,6 @@ std::string few_rows_device() {
 }
 
 using Operands = std::vector<Tensor>;
-
-Tensor there(const Sizes& sizes, std::uint64_t seed, DType dtype) {
-  return cast(to(sample(sizes, seed), Device::cuda()), dtype).eval();
-}
 
 struct Weights {
   Tensor first, second;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/options.hpp"
-#include "tests/cuda/support.hpp"
+#include "tests/cuda/values.hpp"
 #include "tests/runtime/support.hpp"
 #include "weft/weft.hpp"
 
@@ -22,10 +22,6 @@ std::string hopper() {
 }
 
 using Operands = std::vector<Tensor>;
-
-Tensor there(const Sizes& sizes, std::uint64_t seed, DType dtype, double scale = 1) {
-  return cast(to(sample(sizes, seed), Device::cuda()) * scale, dtype).eval();
-}
 
 template <class F>
 void check_followed(F f, const Operands& operands) {

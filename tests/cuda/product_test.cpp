@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "base/options.hpp"
-#include "tests/cuda/support.hpp"
+#include "tests/cuda/values.hpp"
 #include "tests/runtime/support.hpp"
 #include "weft/weft.hpp"
 
@@ -40,9 +40,6 @@ void check_product(F f, const Operands& operands) {
     CHECK(apart > 0);  // it is rounded
   }
   CHECK(explain(compiled, operands).schedule.find("tensor cores") != std::string::npos);
-}
-Tensor there(const Sizes& sizes, std::uint64_t seed, DType dtype) {
-  return cast(to(sample(sizes, seed), Device::cuda()), dtype).eval();
 }
 
 // Columns `first` on of matrices times a row, and times a column, with what is around them.

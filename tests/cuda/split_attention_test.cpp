@@ -6,7 +6,7 @@
 
 #include "base/options.hpp"
 #include "ir/node.hpp"
-#include "tests/cuda/support.hpp"
+#include "tests/cuda/attention.hpp"
 #include "tests/runtime/support.hpp"
 #include "weft/weft.hpp"
 
@@ -20,10 +20,6 @@ struct How {
   double scale = 0;
   WEFT_MEMBERS(is_causal, scale)
 };
-struct Operands {
-  Tensor q, k, v;
-  WEFT_MEMBERS(q, k, v)
-};
 
 Tensor attend(const How& how, const Operands& at, const Tensor& mask) {
   return nn::scaled_dot_product_attention(at.q, at.k, at.v,
@@ -33,19 +29,10 @@ Tensor attend(const How& how, const Operands& at, const Tensor& mask) {
                                            .enable_gqa = type_of(at.q).shape.rank() > 2});
 }
 
-Tensor here(const Tensor& value) { return cast(to(value, Device::cpu()), DType::f32); }
-Operands here(const Operands& at) { return {here(at.q), here(at.k), here(at.v)}; }
-Tensor there(Sizes sizes, std::uint64_t seed, DType dtype) {
-  return to(cast(sample(sizes, seed), dtype), Device::cuda()).eval();
-}
 void close(const Tensor& device, const Tensor& reference, DType dtype) {
-  const Tensor difference = here(device) - reference;
-  const double apart = std::sqrt(sum(square(difference)).item()) / (std::sqrt(sum(square(reference)).item()) + 1e-3);
-  CHECK(apart <= (dtype == DType::bf16 ? 1.2e-2 : 2e-3));
+  CHECK(apart(device, reference) <= (dtype == DType::bf16 ? 1.2e-2 : 2e-3));
 }
 bool is_split(const std::string& schedule) { return schedule.find("keys in parts") != std::string::npos; }
-
-constexpr CompileOptions options_of_tests{.on_compile_error = OnFailure::raise};
 
 struct Case {
   std::string name;
@@ -112,7 +99,7 @@ TEST_CASE("cuda: attention of few queries is that of the host, and its keys are 
       options().cudnn = library;
       const Operands at{there(it.q, 1, it.dtype), there(it.k, 2, it.dtype), there(it.v, 3, it.dtype)};
       const auto run = [](const How& how, const Operands& p) { return attend(how, p, {}); };
-      auto compiled = compile(run, options_of_tests);
+      auto compiled = compile(run, raising);
       // Of many of them cuDNN's blocks fill the device.
       const bool fills = library && std::string(it.name) == "300 of them";
       CHECK(is_split(explain(compiled, it.how, at).schedule) == !fills);
@@ -130,7 +117,7 @@ TEST_CASE("cuda: attention of few queries with masks, and rows that see nothing"
     for (const DType dtype : {DType::f32, DType::bf16}) {
       const Tensor mask = there(each, 5, dtype), sees = (to(sample(each, 6), Device::cuda()) > -0.5).eval();
       for (const Tensor& m : {mask, sees}) {
-        auto compiled = compile(run, options_of_tests);
+        auto compiled = compile(run, raising);
         CHECK(is_split(explain(compiled, How{}, at, m).schedule));
         const Tensor expected = attend({}, here(at), m.same(sees) ? to(sees, Device::cpu()) : here(mask));
         close(compiled(How{}, at, m), expected, DType::bf16);
@@ -139,7 +126,7 @@ TEST_CASE("cuda: attention of few queries with masks, and rows that see nothing"
   // The first query sees nothing, the second the last key alone, the third all of a later part.
   const Tensor key = unsqueeze(arange(500), 0), query = unsqueeze(arange(3), 1);
   const Tensor sees = ((query == 1) & (key == 499)) | ((query == 2) & (key >= 300));
-  auto compiled = compile(run, options_of_tests);
+  auto compiled = compile(run, raising);
   const Tensor made = compiled(How{}, at, to(sees, Device::cuda()).eval());
   close(made, attend({}, here(at), sees), DType::bf16);
   CHECK(amax(abs(here(slice(made, 2, 0, 1)))).item() == 0);
@@ -166,7 +153,7 @@ TEST_CASE("cuda: attention of few queries reads what a mask shows, wherever that
       const Tensor key = unsqueeze(arange(it.keys), 0);
       const Tensor mask = cast(where((key >= it.first) & (key <= it.last), sample({1, it.keys}, 5), -INFINITY), dtype);
       auto compiled =
-          compile([](const How& h, const Operands& p, const Tensor& m) { return attend(h, p, m); }, options_of_tests);
+          compile([](const How& h, const Operands& p, const Tensor& m) { return attend(h, p, m); }, raising);
       const Tensor given = to(mask, Device::cuda()).eval();
       CHECK(is_split(explain(compiled, How{}, at, given).schedule));
       for (int i = 0; i < 2; ++i) close(compiled(How{}, at, given), attend({}, here(at), here(given)), DType::bf16);
@@ -180,7 +167,7 @@ TEST_CASE("cuda: a cache is attended to from its first position to its last, one
       constexpr std::int64_t capacity = 300;
       Decoder device{nn::KeyValueCache(2, 2, capacity, 64, {dtype, Device::cuda()})};
       Decoder host{nn::KeyValueCache(2, 2, capacity, 64)};
-      auto step = compile(decode, options_of_tests);
+      auto step = compile(decode, raising);
       for (const std::int64_t position : {std::int64_t{0}, std::int64_t{1}, std::int64_t{63}, std::int64_t{64},
                                           std::int64_t{150}, capacity - length}) {
         CAPTURE(position);
@@ -193,7 +180,7 @@ TEST_CASE("cuda: a cache is attended to from its first position to its last, one
 }
 
 TEST_CASE("cuda: attention of one query to keys of lengths that vary is one function") {
-  auto compiled = compile([](const Operands& p) { return attend({}, p, {}); }, options_of_tests);
+  auto compiled = compile([](const Operands& p) { return attend({}, p, {}); }, raising);
   Operands at;
   for (const std::int64_t keys : {64, 3, 1, 1000, 5000, 64}) {
     CAPTURE(keys);
@@ -211,7 +198,7 @@ TEST_CASE("cuda: the gradients of attention of few queries follow from what it g
   const auto run = [](const Operands& p, const Tensor& w) {
     return grad([&](const Operands& each) { return sum(attend({}, each, {}) * w); }, p);
   };
-  auto compiled = compile(run, options_of_tests);
+  auto compiled = compile(run, raising);
   const Operands made = compiled(at, given), expected = run(here(at), here(given));
   close(made.q, expected.q, DType::bf16);
   close(made.k, expected.k, DType::bf16);

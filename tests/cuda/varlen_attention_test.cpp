@@ -2,9 +2,7 @@
 // Skipped without a GPU.
 #include <doctest/doctest.h>
 
-#include <cmath>
-
-#include "tests/cuda/support.hpp"
+#include "tests/cuda/attention.hpp"
 #include "weft/weft.hpp"
 
 using namespace weft;
@@ -12,10 +10,6 @@ using namespace cuda_test;
 
 namespace {
 
-Tensor here(const Tensor& value) { return cast(to(value, Device::cpu()), DType::f32); }
-double apart(const Tensor& device, const Tensor& reference) {
-  return std::sqrt(sum(square(here(device) - reference)).item()) / (std::sqrt(sum(square(reference)).item()) + 1e-3);
-}
 using Tensors = std::vector<Tensor>;
 
 Tensors varlen(const Tensors& x, const Tensor& offsets, const Tensor& given) {
@@ -45,7 +39,7 @@ TEST_CASE("texts of several lengths on a device are those of the host, by tensor
     }
     const Tensor given = to(cast(sample({300, 4, 64}, 9), dtype), Device::cuda()).eval();
     const Tensors expected = varlen(reference, offsets, here(given));
-    auto compiled = compile(varlen, {.on_compile_error = OnFailure::raise});
+    auto compiled = compile(varlen, raising);
     const Tensor there = to(offsets, Device::cuda()).eval();
     const std::string schedule = explain(compiled, x, there, given).schedule;
     CHECK(schedule.find("by tensor cores") != schedule.rfind("by tensor cores"));  // forward and backward
@@ -60,7 +54,7 @@ TEST_CASE("texts of several lengths on a device are those of the host, by tensor
 TEST_CASE("a cache in pages on a device gives what it gives on the host") {
   const auto cache = [](Device device) { return nn::PagedKeyValueCache(9, 2, 16, 64, {DType::bf16, device}); };
   nn::PagedKeyValueCache on_host = cache(Device::cpu()), on_device = cache(Device::cuda());
-  auto step = compile(paged, {.on_compile_error = OnFailure::raise});
+  auto step = compile(paged, raising);
   const Tensor table = reshape(from_list<std::int32_t>({7, 2, -1, 4, 8, 0}), {2, 3});
   for (std::int32_t i = 0; i < 20; ++i) {
     const auto seed = static_cast<std::uint64_t>(i);
