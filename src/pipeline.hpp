@@ -136,13 +136,9 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
 // device the temporaries alone.
 std::int64_t planned_bytes(Graph graph, const PipelineOptions& options);
 
-// Attention that is written by hand becomes a call of attention where a device does that whole: in a graph, before
-// derivatives of it are made; or where a derivative is recorded now, in the place of a product, whose weights and what
-// they are cast from have one reader each. Undefined: the product is none of such. Those calls whose derivative nobody
-// does whole are not worth it.
+// The graph before derivatives of it are made: attention that is written by hand is a call of attention where a device
+// does that whole. Where a derivative is recorded in a trace: autograd/attention.hpp.
 Graph before_derivatives(Graph graph);
-Tensor attention_to_differentiate(const Node& product, const std::function<bool(const Node&)>& has_one_reader);
-bool is_done_whole(const Node& call);
 
 // The graph after the passes: what the schedule, the reference interpreter and the tests take.
 Graph optimize(Graph graph, const PipelineOptions& options, std::vector<StageReport>* reports = nullptr);

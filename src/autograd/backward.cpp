@@ -4,12 +4,12 @@
 #include <functional>
 #include <map>
 
+#include "autograd/attention.hpp"
 #include "autograd/dependence.hpp"
 #include "autograd/rules.hpp"
 #include "autograd/walk.hpp"
 #include "base/fail.hpp"
 #include "base/trace_clock.hpp"
-#include "pipeline.hpp"
 #include "record/evaluate.hpp"
 #include "record/row_gradients.hpp"
 
@@ -90,7 +90,7 @@ class Backward {
              RecordingBuilder().reshape(results_[i], expected.shape));
     }
   }
-  // Of attention that is written by hand the gradient is that of the call which takes its place (pipeline.hpp). Only
+  // Of attention that is written by hand the gradient is that of the call which takes its place (attention.hpp). Only
   // while a function is traced: elsewhere the product has been computed. False: `product` ends no such attention.
   bool pull_back_attention(const Node& product, const Tensor& given) {
     const Recorder& r = recorder();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "autograd/attention.hpp"
 #include "base/options.hpp"
 #include "fusions/attention.hpp"
 #include "pipeline.hpp"
