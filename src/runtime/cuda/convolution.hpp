@@ -12,7 +12,8 @@ namespace weft::runtime::cuda {
 // One convolution over contiguous memory, its descriptions made and its algorithm chosen.
 class LibraryConvolution {
  public:
-  // Null where the device or the library is not there, or the library does not take it. Known ones are found again.
+  // Null where the device or the library is not there, or the library does not take it. Known ones are found again, in
+  // another process by the disk cache.
   // `measures`: its algorithms are timed, on memory of their own; else the library's first choice is taken.
   static std::shared_ptr<const LibraryConvolution> find(Device device, const ConvolutionSizes& sizes,
                                                         bool measures = false);
@@ -24,6 +25,8 @@ class LibraryConvolution {
 
  private:
   struct Call;
+  static std::shared_ptr<const LibraryConvolution> make(DeviceState& device, const ConvolutionSizes& sizes,
+                                                        bool measures);
   explicit LibraryConvolution(std::unique_ptr<Call> call);
   std::unique_ptr<Call> call_;
 };
