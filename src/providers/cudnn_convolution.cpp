@@ -54,7 +54,7 @@ class DnnProvider final : public Provider {
   }
   void add_questions(const Node& node, Device device, Providers::Questions& to) const override {
     if (auto sizes = asked(node, device))
-      to.emplace_back([device, sizes = *std::move(sizes)] { LibraryConvolution::find(device, sizes); });
+      to.emplace_back([device, sizes = *std::move(sizes)] { LibraryConvolution::find_ahead(device, sizes); });
   }
   // Its kernels for tensor cores read channels in packs, or the few of a picture. Not of groups, which are slower so,
   // nor gradients: they are faster so, but what kernels compute between them is not (docs/performance.md).

@@ -16,14 +16,24 @@ class Answers {
   Answer find(const Question& question, const Ask& ask) {
     const std::shared_ptr<Entry> entry = entry_of(question);
     const std::lock_guard lock(entry->mutex);
-    if (!entry->answer) entry->answer.emplace(ask());
-    return *entry->answer;
+    return entry->found(ask);
+  }
+  // For a later find(). Leaves a question that another thread is at.
+  template <class Ask>
+  void find_ahead(const Question& question, const Ask& ask) {
+    const std::shared_ptr<Entry> entry = entry_of(question);
+    if (const std::unique_lock lock(entry->mutex, std::try_to_lock); lock) entry->found(ask);
   }
 
  private:
   struct Entry {
     std::mutex mutex;
     std::optional<Answer> answer;
+    template <class Ask>
+    const Answer& found(const Ask& ask) {
+      if (!answer) answer.emplace(ask());
+      return *answer;
+    }
   };
   static constexpr std::size_t most_kept = 512;
 

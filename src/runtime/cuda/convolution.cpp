@@ -318,19 +318,33 @@ std::shared_ptr<const LibraryConvolution> LibraryConvolution::make(DeviceState& 
   return nullptr;
 }
 
+namespace {
+
+// By whether they were timed, and their sizes. Throws Error where the device or the library is not there.
+auto& known_convolutions(const DeviceState& device) {
+  using Known = Answers<std::pair<bool, ConvolutionSizes>, std::shared_ptr<const LibraryConvolution>>;
+  static constinit Lazy<std::array<Known, 64>> all;
+  dnn();
+  return all.get()[device.device.index];
+}
+
+}  // namespace
+
 std::shared_ptr<const LibraryConvolution> LibraryConvolution::find(Device device, const ConvolutionSizes& sizes,
                                                                    bool measures) try {
   if (!fits(sizes)) return nullptr;
-  // By whether they were timed, and their sizes.
-  using Known = Answers<std::pair<bool, ConvolutionSizes>, std::shared_ptr<const LibraryConvolution>>;
-  static constinit Lazy<std::array<Known, 64>> of_devices;
   DeviceState& state = use(device);
-  dnn();  // or it throws, each time
-  return of_devices.get()[state.device.index].find({measures, sizes}, [&] { return make(state, sizes, measures); });
+  return known_convolutions(state).find({measures, sizes}, [&] { return make(state, sizes, measures); });
 } catch (const OutOfMemory&) {
   throw;
 } catch (const Error&) {
   return nullptr;  // no device, or no library
+}
+
+void LibraryConvolution::find_ahead(Device device, const ConvolutionSizes& sizes) {
+  if (!fits(sizes)) return;
+  DeviceState& state = use(device);
+  known_convolutions(state).find_ahead({false, sizes}, [&] { return make(state, sizes, false); });
 }
 
 void LibraryConvolution::run(const void* a, const void* b, const void* bias, void* result,

@@ -17,6 +17,9 @@ class LibraryConvolution {
   // `measures`: its algorithms are timed, on memory of their own; else the library's first choice is taken.
   static std::shared_ptr<const LibraryConvolution> find(Device device, const ConvolutionSizes& sizes,
                                                         bool measures = false);
+  // For a later find() that does not measure, unless another thread is at it. Throws Error where one of them is not
+  // there.
+  static void find_ahead(Device device, const ConvolutionSizes& sizes);
   std::size_t workspace() const;
   // `bias`: of one that has it.
   void run(const void* a, const void* b, const void* bias, void* result, std::span<std::byte> workspace,
