@@ -358,7 +358,7 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
       }
       return found;
     }
-  const std::jthread opening = open_libraries(graphs);
+  const std::vector<std::jthread> asking = ask_libraries(graphs);
   std::vector<Target> targets;  // nearly always one
   std::vector<std::shared_ptr<const Executable>> all;
   for (Graph& graph : graphs) {

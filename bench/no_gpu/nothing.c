@@ -4,6 +4,9 @@
 //   cc -shared -fPIC -O1 -DNOTHING='"'$PWD/nothing.so'"' -o instead.so bench/no_gpu/instead.c -ldl
 //   LD_PRELOAD=$PWD/instead.so WEFT_CACHE_DIR=$(mktemp -d) build/release/bench/bench_gpu_start gpt2-train
 // FAKE_BLAS_MS, FAKE_PLAN_MS: how long cublasLtCreate and one plan of cuDNN take.
+// FAKE_DNN_VERSION: cuDNN's. FAKE_DNN_REFUSES=1: it takes no algorithm but 5, and no plan's text. FAKE_DNN_COUNTS: a file
+// to which a line is added at the end of the process: how often it was opened, asked for algorithms and for engines, how
+// many plans it has made and how many of texts (tests/library_answers).
 #define _GNU_SOURCE
 #include <stdatomic.h>
 #include <stdint.h>
@@ -136,7 +139,22 @@ int cublasLtMatmulAlgoGetHeuristic(void* h, void* d, void* a, void* b, void* c, 
   return 0;
 }
 OK(cublasLtMatmul)
-NEW(cudnnCreate)
+enum { opened, algorithms, engines, plans, texts, counted };
+static _Atomic int counts[counted];
+__attribute__((destructor)) static void say_counts(void) {
+  const char* path = getenv("FAKE_DNN_COUNTS");
+  FILE* file = path ? fopen(path, "a") : NULL;
+  if (!file) return;
+  fprintf(file, "opened %d algorithms %d engines %d plans %d texts %d\n", counts[opened], counts[algorithms],
+          counts[engines], counts[plans], counts[texts]);
+  fclose(file);
+}
+static int refuses(void) { return getenv("FAKE_DNN_REFUSES") != NULL; }
+int cudnnCreate(void** p) {
+  ++counts[opened];
+  *p = dummy();
+  return 0;
+}
 OK(cudnnSetStream) NEW(cudnnCreateTensorDescriptor) OK(cudnnDestroyTensorDescriptor) OK(cudnnSetTensorNdDescriptor)
     NEW(cudnnCreateFilterDescriptor) OK(cudnnDestroyFilterDescriptor) OK(cudnnSetFilterNdDescriptor)
         NEW(cudnnCreateConvolutionDescriptor) OK(cudnnDestroyConvolutionDescriptor) OK(cudnnSetConvolutionNdDescriptor)
@@ -150,8 +168,9 @@ OK(cudnnSetStream) NEW(cudnnCreateTensorDescriptor) OK(cudnnDestroyTensorDescrip
 };
 #define ALG(name)                                                                            \
   int name(void* h, void* a, void* b, void* c, void* d, int most, int* found, struct A* r) { \
+    ++counts[algorithms];                                                                    \
     memset(r, 0, sizeof *r);                                                                 \
-    r->algorithm = 1;                                                                        \
+    r->algorithm = refuses() ? 5 : 1;                                                        \
     r->deterministic = 1;                                                                    \
     *found = 1;                                                                              \
     return 0;                                                                                \
@@ -160,32 +179,49 @@ ALG(cudnnGetConvolutionForwardAlgorithm_v7)
 ALG(cudnnGetConvolutionBackwardDataAlgorithm_v7) ALG(cudnnGetConvolutionBackwardFilterAlgorithm_v7)
 #define WS(name)                                                            \
   int name(void* h, void* a, void* b, void* c, void* d, int g, size_t* n) { \
-    *n = 0;                                                                 \
-    return 0;                                                               \
+    *n = 100 * g;                                                           \
+    return refuses() && g == 1 ? 3000 : 0;                                  \
   }
     WS(cudnnGetConvolutionForwardWorkspaceSize) WS(cudnnGetConvolutionBackwardDataWorkspaceSize)
         WS(cudnnGetConvolutionBackwardFilterWorkspaceSize) OK(cudnnConvolutionForward)
             NEW(cudnnCreateActivationDescriptor) OK(cudnnDestroyActivationDescriptor) OK(cudnnSetActivationDescriptor)
                 OK(cudnnConvolutionBiasActivationForward) OK(cudnnConvolutionBackwardData)
                     OK(cudnnConvolutionBackwardFilter) size_t cudnnGetVersion() {
-  return 92000;
+  const char* v = getenv("FAKE_DNN_VERSION");
+  return v ? atoi(v) : 92000;
 }
 void cudnnGetLastErrorString(char* t, size_t n) { *t = 0; }
+// A descriptor: its kind, and whether a text was given.
+struct D {
+  int kind, has_text;
+};
 int cudnnBackendCreateDescriptor(int type, void** d) {
-  int* x = malloc(16);
-  *x = type;
+  struct D* x = calloc(1, sizeof *x);
+  x->kind = type;
   *d = x;
   return 0;
 }
+static const char plan_text[] = "a plan";
 OK(cudnnBackendDestroyDescriptor)
-OK(cudnnBackendSetAttribute) int cudnnBackendGetAttribute(void* d, int name, int type, int64_t most, int64_t* count,
-                                                          void* v) {
-  *count = name == 1303 ? 0 : 1;
-  if (name == 402) *(int64_t*)v = 0;
+int cudnnBackendSetAttribute(struct D* d, int name, int type, int64_t count, const void* v) {
+  if (name != 405) return 0;
+  if (refuses() || count != sizeof plan_text || memcmp(v, plan_text, sizeof plan_text)) return 3000;
+  ++counts[texts];
+  d->has_text = 1;
   return 0;
 }
-int cudnnBackendFinalize(int* d) {
-  if (*d == 5) nap("FAKE_PLAN_MS");
+int cudnnBackendGetAttribute(void* d, int name, int type, int64_t most, int64_t* count, void* v) {
+  *count = name == 1303 ? 0 : name == 405 ? sizeof plan_text : 1;
+  if (name == 402) *(int64_t*)v = 700;
+  if (name == 405 && v) memcpy(v, plan_text, sizeof plan_text);
+  return 0;
+}
+int cudnnBackendFinalize(struct D* d) {
+  if (d->kind == 4) ++counts[engines];
+  if (d->kind == 5 && !d->has_text) {
+    ++counts[plans];
+    nap("FAKE_PLAN_MS");
+  }
   return 0;
 }
 OK(cudnnBackendExecute)

@@ -1,6 +1,7 @@
 #include "pipeline/ahead.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <set>
 #include <system_error>
 
@@ -28,16 +29,24 @@ std::jthread started(Work work) {
   }
 }
 
-// Of a device that is there. The host where there is none.
-Device device_of_products(const Graph& graph, std::set<const Callee*>& seen) {
-  for (const Tensor& value : graph.nodes) {
-    const Node& node = *value.node();
-    if (node.op == Op::matmul && node.type.device.type != Device::Type::cpu) return node.type.device;
-    if (const Callee* const called = node.callee(); called && seen.insert(called).second)
-      if (const Device found = device_of_products(called->body, seen); found.type != Device::Type::cpu) return found;
+// Of graphs and the bodies that they call: the device that multiplies, the host where none does; and what libraries
+// will be asked.
+struct Wanted {
+  Device products;
+  Providers::Questions questions;
+  std::set<const Callee*> seen;
+
+  void add(const Graph& graph) {
+    for (const Tensor& value : graph.nodes) {
+      const Node& node = *value.node();
+      const Device device = node.type.device;
+      if (device.type == Device::Type::cpu) continue;
+      if (node.op == Op::matmul) products = device;
+      providers::all().add_questions(node, device, questions);
+      if (const Callee* const called = node.callee(); called && seen.insert(called).second) add(called->body);
+    }
   }
-  return {};
-}
+};
 
 void add_steps(const Schedule& schedule, std::vector<const Payload*>& steps) {
   for (const Step& step : schedule.steps) {
@@ -48,14 +57,24 @@ void add_steps(const Schedule& schedule, std::vector<const Payload*>& steps) {
 
 }  // namespace
 
-std::jthread open_libraries(std::span<const Graph> graphs) try {
+std::vector<std::jthread> ask_libraries(std::span<const Graph> graphs) try {
+  constexpr std::size_t most_threads = 8;
   if (runtime::current_device_target()) return {};  // for a device that need not be there
-  std::set<const Callee*> seen;
-  for (const Graph& graph : graphs)
-    if (const Device device = device_of_products(graph, seen);
-        device.type != Device::Type::cpu && !runtime::cuda::products_are_open(device))
-      return started([device] { runtime::cuda::open_products(device); });
-  return {};
+  Wanted wanted;
+  for (const Graph& graph : graphs) wanted.add(graph);
+  std::vector<std::jthread> threads;
+  if (wanted.products.type != Device::Type::cpu && !runtime::cuda::products_are_open(wanted.products))
+    threads.push_back(started([device = wanted.products] { runtime::cuda::open_products(device); }));
+  struct Line {
+    Providers::Questions questions;
+    std::atomic<std::size_t> next = 0;
+  };
+  const auto line = std::make_shared<Line>(std::move(wanted.questions));
+  for (std::size_t i = 0; i < std::min(line->questions.size(), most_threads); ++i)
+    threads.push_back(started([line] {
+      for (std::size_t at; (at = line->next++) < line->questions.size();) line->questions[at]();
+    }));
+  return threads;
 } catch (const Error&) {  // there is no such device
   return {};
 }

@@ -3,14 +3,16 @@
 // Invariant: what fails here is tried again, and said, by whoever needs it.
 #pragma once
 #include <thread>
+#include <vector>
 
 #include "pipeline/compilation.hpp"
 
 namespace weft {
 
 // Both end with what they return.
-// Opens the device's library of products where a graph multiplies and it is not open.
-std::jthread open_libraries(std::span<const Graph> graphs);
+// Opens the device's library of products where a graph multiplies and it is not open, and asks all libraries what
+// providers will ask them about the graphs' operations (Providers::add_questions), by several threads.
+std::vector<std::jthread> ask_libraries(std::span<const Graph> graphs);
 // Payload::make_ahead of all steps.
 std::jthread make_ahead(const std::vector<Compilation>& graphs);
 

@@ -69,15 +69,28 @@ class AttentionPayload final : public Payload {
   PlacedAttention placed_;
 };
 
+// What the library is asked about. Nothing where it has no form of it.
+std::optional<AttentionSizes> asked(const Node& node, Device device) {
+  if (device.type != Device::Type::cuda || !options().cudnn) return {};
+  if (runtime::current_device_target()) return {};  // its step has no form on disk
+  const std::optional<AttentionNode> call = library_attention(node);
+  if (!call) return {};
+  AttentionSizes sizes = expected(*call);
+  if (sizes.is_empty()) return {};
+  return sizes;
+}
+
 class AttentionProvider final : public Provider {
  public:
   bool takes(const Node& node, Device device) const override {
-    if (device.type != Device::Type::cuda || !options().cudnn) return false;
-    if (runtime::current_device_target()) return false;  // its step has no form on disk
-    const std::optional<AttentionNode> call = library_attention(node);
-    if (!call) return false;
-    const AttentionSizes sizes = expected(*call);
-    return !sizes.is_empty() && LibraryAttention::is_offered(device, sizes);
+    const std::optional<AttentionSizes> sizes = asked(node, device);
+    return sizes && LibraryAttention::is_offered(device, *sizes);
+  }
+  void add_questions(const Node& node, Device device, Providers::Questions& to) const override {
+    if (auto sizes = asked(node, device))
+      to.emplace_back([device, sizes = *std::move(sizes)] {
+        if (LibraryAttention::is_offered(device, sizes)) LibraryAttention::open(device);
+      });
   }
   bool reads(const Shape& shape, std::span<const Dim> strides) const override {
     return reads_attention_operand(shape, strides);

@@ -34,16 +34,27 @@ class DnnPayload final : public ConvolutionPayload {
   std::shared_ptr<const LibraryConvolution> expected_;
 };
 
+// What the library is asked about. Nothing where it has no form of it.
+std::optional<runtime::ConvolutionSizes> asked(const Node& node, Device device) {
+  if (device.type != Device::Type::cuda || !options().cudnn) return {};
+  if (runtime::current_device_target()) return {};  // its step has no form on disk
+  if (info(node.op).kind != OpKind::convolution && !is_convolution_with_bias(node)) return {};
+  const DType dtype = node.type.dtype;
+  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return {};
+  const std::optional<runtime::ConvolutionDims> dims = convolution_dims(node);
+  if (!dims || dims->result_dtype() != dims->dtype()) return {};
+  return expected(*dims);
+}
+
 class DnnProvider final : public Provider {
  public:
   bool takes(const Node& node, Device device) const override {
-    if (device.type != Device::Type::cuda || !options().cudnn) return false;
-    if (runtime::current_device_target()) return false;  // its step has no form on disk
-    if (info(node.op).kind != OpKind::convolution && !is_convolution_with_bias(node)) return false;
-    const DType dtype = node.type.dtype;
-    if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return false;
-    const std::optional<runtime::ConvolutionDims> dims = convolution_dims(node);
-    return dims && dims->result_dtype() == dims->dtype() && LibraryConvolution::find(device, expected(*dims));
+    const std::optional<runtime::ConvolutionSizes> sizes = asked(node, device);
+    return sizes && LibraryConvolution::find(device, *sizes);
+  }
+  void add_questions(const Node& node, Device device, Providers::Questions& to) const override {
+    if (auto sizes = asked(node, device))
+      to.emplace_back([device, sizes = *std::move(sizes)] { LibraryConvolution::find_ahead(device, sizes); });
   }
   // Its kernels for tensor cores read channels in packs, or the few of a picture. Not of groups, which are slower so,
   // nor gradients: they are faster so, but what kernels compute between them is not (docs/performance.md).

@@ -15,6 +15,9 @@ class Registry final : public Providers {
   bool takes(const Node& node, Device device) const override {
     return std::any_of(std::begin(rows), std::end(rows), [&](const auto row) { return row().takes(node, device); });
   }
+  void add_questions(const Node& node, Device device, Questions& to) const override {
+    for (const auto row : rows) row().add_questions(node, device, to);
+  }
   bool reads(const Node& node, Device device, const Shape& shape, Dim offset,
              std::span<const Dim> strides) const override {
     return std::any_of(std::begin(rows), std::end(rows), [&](const auto row) {

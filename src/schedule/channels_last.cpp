@@ -54,13 +54,17 @@ class Images {
       : graph_(graph), gains_(graph.nodes.size(), false), must_be_in_order_(graph.nodes.size(), false) {
     constexpr int fewest = 2;  // else both ends are copied for one
     int count = 0;
-    for (const Tensor& value : graph.nodes) {
-      const Node& node = *value.node();
-      const bool gains = node.type.shape.rank() == rank_of_images && providers.gains_with_channels_last(node, device);
-      if ((has_groups(node) || is_gradient(node)) && !gains) return;  // slower so
-      gains_[graph.number(value)] = gains;
-      count += gains;
-    }
+    // First those whose answer may be the last: a library takes milliseconds for each.
+    for (const bool asks_of_slow : {true, false})
+      for (const Tensor& value : graph.nodes) {
+        const Node& node = *value.node();
+        const bool may_be_slower = has_groups(node) || is_gradient(node);
+        if (may_be_slower != asks_of_slow) continue;
+        const bool gains = node.type.shape.rank() == rank_of_images && providers.gains_with_channels_last(node, device);
+        if (may_be_slower && !gains) return;
+        gains_[graph.number(value)] = gains;
+        count += gains;
+      }
     if (count < fewest) return;
     any_ = true;
     const auto keep = [&](Tensor value) {

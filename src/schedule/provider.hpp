@@ -2,6 +2,7 @@
 // kernel of the loop IR. Out: an offer, whose payload is the step from here on: the schedule, the memory plan, explain
 // and the launch plan see nothing else of it. src/providers holds who is there.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -122,6 +123,10 @@ class Providers {
  public:
   // Whether somebody takes the operation there, before it is known how its operands lie.
   virtual bool takes(const Node& node, Device device) const = 0;
+  // Adds what asks a library about this operation, where `takes` and `best` will have to and it takes long. Other
+  // threads may do so ahead, with nothing of the node.
+  using Questions = std::vector<std::function<void()>>;
+  virtual void add_questions(const Node& /*node*/, Device /*device*/, Questions& /*to*/) const {}
   // Whether it is done well on an operand of which element (i, j, ...) is at offset + i * strides[0] + j * strides[1]
   // ... Else the operand is put in order first.
   virtual bool reads(const Node& node, Device device, const Shape& shape, Dim offset,

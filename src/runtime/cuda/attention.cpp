@@ -2,20 +2,22 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <mutex>
 #include <optional>
+#include <string_view>
 
 #include "base/fail.hpp"
 #include "base/lazy.hpp"
+#include "runtime/cuda/answers.hpp"
 #include "runtime/cuda/dnn_library.hpp"
+#include "runtime/cuda/stored_answer.hpp"
+#include "runtime/fields.hpp"
 
 namespace weft::runtime::cuda {
 
 namespace {
 
-constexpr std::size_t oldest = 91600;   // before, keys that are no multiple of 128 need a mask of their own
-constexpr std::size_t most_kept = 256;  // plans
+constexpr std::size_t oldest = 91600;  // before, keys that are no multiple of 128 need a mask of their own
 constexpr std::size_t workspace_alignment = 256, value_alignment = 16;
 constexpr std::int64_t sums_id = 100, accumulated_id = 101;  // values in the workspace
 
@@ -178,50 +180,48 @@ void build(const AttentionSizes& sizes, DnnGraph& graph) {
   sizes.is_backward ? builder.backward() : builder.forward();
 }
 
-// Under the mutex of the device's library.
-struct Plans {
-  std::map<AttentionSizes, bool> offered;
-  std::map<AttentionSizes, std::shared_ptr<const LibraryAttention>> known;
-
-  static Plans& of(const DeviceState& device) {
-    static constinit Lazy<std::array<Plans, 64>> all;
-    return all.get()[device.device.index];
-  }
-};
-
-// The entry of these sizes, which `make` gives where there is none yet: with the library's handle, under its mutex.
-// Nothing where the device or the library is not there, or refuses the sizes.
-template <class Entry, class Make>
-Entry found_or_made(Device device, std::map<AttentionSizes, Entry> Plans::*table, const AttentionSizes& sizes,
-                    const Make& make) try {
+// What `ask` answers about these sizes, which is asked once. Nothing where the device or the library is not there, or
+// refuses the sizes.
+template <class Answer, class Ask>
+Answer answer_about(Device device, std::array<Answers<AttentionSizes, Answer>, 64>& of_devices,
+                    const AttentionSizes& sizes, const Ask& ask) try {
   DeviceState& state = use(device);
-  DnnLibrary& library = DnnLibrary::of(state);
-  const std::lock_guard lock(library.mutex);
-  std::map<AttentionSizes, Entry>& all = Plans::of(state).*table;
-  if (const auto known = all.find(sizes); known != all.end()) return known->second;
-  Entry made{};
-  try {
-    if (dnn().cudnnGetVersion() >= oldest) made = make(DnnTarget{library.opened(), nullptr});
-  } catch (const OutOfMemory&) {
-    throw;
-  } catch (const Error&) {  // sizes that it does not take
-  }
-  if (all.size() >= most_kept) all.clear();
-  return all.try_emplace(sizes, std::move(made)).first->second;
+  if (dnn().cudnnGetVersion() < oldest) return {};
+  return of_devices[state.device.index].find(sizes, [&]() -> Answer {
+    try {
+      return ask(state);
+    } catch (const OutOfMemory&) {
+      throw;
+    } catch (const Error&) {  // sizes that it does not take
+      return {};
+    }
+  });
 } catch (const OutOfMemory&) {
   throw;
 } catch (const Error&) {
   return {};
 }
 
+StoredAnswer stored_answer(std::string_view kind, const DeviceState& device, const AttentionSizes& sizes) {
+  FieldWriter question;
+  question(sizes);
+  return StoredAnswer(kind, dnn().cudnnGetVersion(), device, question.bytes());
+}
+
 }  // namespace
 
-std::unique_ptr<const LibraryAttention> LibraryAttention::make(const AttentionSizes& sizes, const DnnTarget& target) {
+std::unique_ptr<const LibraryAttention> LibraryAttention::make(const AttentionSizes& sizes, const DnnTarget& target,
+                                                               const StoredAnswer* stored) {
   DnnGraph graph;
   build(sizes, graph);
   auto made = std::make_unique<LibraryAttention>();
-  made->plan_ = graph.plan(target, sizes.is_deterministic);
-  if (!made->plan_) return nullptr;
+  if (const std::optional<std::string> text = stored ? stored->load() : std::nullopt)
+    made->plan_ = graph.plan_from(target, *text);
+  if (!made->plan_) {
+    made->plan_ = graph.plan(target, sizes.is_deterministic);
+    if (!made->plan_) return nullptr;
+    if (const std::string text = stored ? made->plan_->text() : ""; !text.empty()) stored->store(text);
+  }
   for (std::size_t i = 0; i < attended_values; ++i)
     if (sizes.has(static_cast<Attended>(i))) made->ids_.push_back(static_cast<std::int64_t>(i) + 1);
   const auto add = [&](std::int64_t id, std::int64_t elements) {
@@ -236,16 +236,28 @@ std::unique_ptr<const LibraryAttention> LibraryAttention::make(const AttentionSi
 }
 
 bool LibraryAttention::is_offered(Device device, const AttentionSizes& sizes) {
-  return found_or_made(device, &Plans::offered, sizes, [&](const DnnTarget& target) {
+  static constinit Lazy<std::array<Answers<AttentionSizes, bool>, 64>> all;
+  return answer_about(device, all.get(), sizes, [&](DeviceState& state) {
+    constexpr std::string_view yes = "1", no = "0";
+    const StoredAnswer stored = stored_answer("cuDNN takes attention", state, sizes);
+    if (const std::optional<std::string> answer = stored.load(); answer == yes || answer == no) return answer == yes;
     DnnGraph graph;
     build(sizes, graph);
-    return graph.has_plan(target, sizes.is_deterministic);
+    const bool is_offered =
+        graph.has_plan({DnnLibrary::Borrowed(DnnLibrary::of(state)).get(), nullptr}, sizes.is_deterministic);
+    stored.store(is_offered ? yes : no);
+    return is_offered;
   });
 }
 
+void LibraryAttention::open(Device device) { DnnLibrary::Borrowed(DnnLibrary::of(use(device))); }
+
 std::shared_ptr<const LibraryAttention> LibraryAttention::find(Device device, const AttentionSizes& sizes) {
-  return found_or_made(device, &Plans::known, sizes, [&](const DnnTarget& target) {
-    return std::shared_ptr<const LibraryAttention>(make(sizes, target));
+  static constinit Lazy<std::array<Answers<AttentionSizes, std::shared_ptr<const LibraryAttention>>, 64>> all;
+  return answer_about(device, all.get(), sizes, [&](DeviceState& state) {
+    const StoredAnswer stored = stored_answer("cuDNN attention", state, sizes);
+    const DnnLibrary::Borrowed handle(DnnLibrary::of(state));
+    return std::shared_ptr<const LibraryAttention>(make(sizes, {handle.get(), nullptr}, &stored));
   });
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <compare>
 #include <memory>
+#include <tuple>
 
 #include "runtime/cuda/device.hpp"
 #include "runtime/cuda/dnn_graph.hpp"
@@ -12,6 +13,8 @@
 #include "weft/dtype.hpp"
 
 namespace weft::runtime::cuda {
+
+class StoredAnswer;
 
 // Values of a call, in the order of its buffers. Forward a call has those up to `stats`, backward all; a mask where it
 // has one.
@@ -38,15 +41,24 @@ struct AttentionSizes {
   }
   bool is_empty() const { return batch * heads * queries * keys == 0; }
   auto operator<=>(const AttentionSizes&) const = default;
+  static auto fields(auto& self) {
+    return std::tie(self.dtype, self.mask_dtype, self.is_backward, self.is_causal, self.has_mask, self.is_deterministic,
+                    self.scale, self.batch, self.heads, self.key_heads, self.queries, self.keys, self.features,
+                    self.value_features, self.strides);
+  }
 };
 
 // One call, its plan made.
 class LibraryAttention {
  public:
-  // For a device that is described rather than there, too. Null where the library has no kernel.
-  static std::unique_ptr<const LibraryAttention> make(const AttentionSizes& sizes, const DnnTarget& target);
+  // For a device that is described rather than there, too. Null where the library has no kernel. `stored`: where its
+  // plan may be kept.
+  static std::unique_ptr<const LibraryAttention> make(const AttentionSizes& sizes, const DnnTarget& target,
+                                                      const StoredAnswer* stored = nullptr);
   // Whether the library has a kernel for such on the device; false where one of them is not there.
   static bool is_offered(Device device, const AttentionSizes& sizes);
+  // Opens the library, which takes it a tenth of a second. Throws Error where it is not there.
+  static void open(Device device);
   // Null where the device or the library is not there, or the library does not take it. Known ones are found again.
   static std::shared_ptr<const LibraryAttention> find(Device device, const AttentionSizes& sizes);
   std::size_t workspace() const { return own_ + plan_->workspace(); }

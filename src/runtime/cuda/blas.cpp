@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "base/fail.hpp"
-#include "base/hash.hpp"
 #include "base/lazy.hpp"
 #include "base/log.hpp"
-#include "runtime/cache.hpp"
 #include "runtime/cuda/fastest.hpp"
+#include "runtime/cuda/stored_answer.hpp"
+#include "runtime/fields.hpp"
 
 namespace weft::runtime::cuda {
 namespace {
@@ -262,10 +262,11 @@ struct Library {
                        concat_text("cuBLASLt, ", info(kind.dtype).name, " [", key[7], ",", key[8], "] by [", key[11],
                                    ",", key[12], "], by columns: kernel ", what...));
     };
-    const Digest stored = digest_of(key, trial.device);
-    if (const std::optional<CacheEntry> entry = disk_cache()->load(stored);
-        entry && entry->payload.size() == sizeof choice.algorithm) {
-      std::memcpy(&choice.algorithm, entry->payload.data(), sizeof choice.algorithm);
+    FieldWriter question;
+    question(key);
+    const StoredAnswer stored("cuBLASLt kernel", blas().cublasLtGetVersion(), trial.device, question.bytes());
+    if (const std::optional<std::string> answer = stored.load(); answer && answer->size() == sizeof choice.algorithm) {
+      std::memcpy(&choice.algorithm, answer->data(), sizeof choice.algorithm);
       return log("found on disk");
     }
     const Fastest fastest = find_fastest(trial.device.device, found.size(), [&](std::size_t i) {
@@ -276,14 +277,7 @@ struct Library {
     choice.algorithm = found[fastest.place].algorithm;
     log(fastest.place + 1, " of ", found.size(), ", ", fastest.seconds * 1e6, " us; the first ",
         fastest.seconds_of_first * 1e6);
-    const std::string_view bytes(reinterpret_cast<const char*>(&choice.algorithm), sizeof choice.algorithm);
-    disk_cache()->store(stored, R"({"kind": "cublasLt"})", bytes);
-  }
-  static Digest digest_of(const Key& key, const DeviceState& device) {
-    Hasher hasher;
-    hasher.add("cublasLt").add(blas().cublasLtGetVersion()).add(device.name);
-    for (const std::int64_t each : key) hasher.add(static_cast<std::uint64_t>(each));
-    return hasher.digest();
+    stored.store({reinterpret_cast<const char*>(&choice.algorithm), sizeof choice.algorithm});
   }
 
  public:

@@ -1,7 +1,6 @@
 #include "runtime/cuda/convolution.hpp"
 
 #include <algorithm>
-#include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -9,9 +8,12 @@
 #include "base/fail.hpp"
 #include "base/lazy.hpp"
 #include "base/log.hpp"
+#include "runtime/cuda/answers.hpp"
 #include "runtime/cuda/dnn_graph.hpp"
 #include "runtime/cuda/dnn_library.hpp"
 #include "runtime/cuda/fastest.hpp"
+#include "runtime/cuda/stored_answer.hpp"
+#include "runtime/fields.hpp"
 
 namespace weft::runtime::cuda {
 
@@ -24,12 +26,16 @@ constexpr int math_tensor_cores = 1, math_f32 = 3, deterministic = 1, most_algor
 int type_of(DType dtype) { return dtype == DType::f16 ? type_f16 : dtype == DType::bf16 ? type_bf16 : type_f32; }
 
 constexpr std::size_t most_workspace = std::size_t{1} << 30;
-constexpr std::size_t most_kept = 512;  // convolutions
 
-// By transforms of whole images: less accurate, and in much memory.
-bool is_by_fourier(Convolved result, int algorithm) {
-  if (result == Convolved::output) return algorithm == 4 || algorithm == 5;
-  return result == Convolved::input ? algorithm == 2 || algorithm == 3 : algorithm == 2 || algorithm == 6;
+// Not those by transforms of whole images, which are less accurate, and in much memory; nor those that add up in any
+// order.
+bool is_wanted(Convolved result, int algorithm) {
+  switch (result) {
+    case Convolved::output: return algorithm >= 0 && algorithm <= 7 && algorithm != 4 && algorithm != 5;
+    case Convolved::input: return algorithm == 1 || algorithm == 4 || algorithm == 5;
+    case Convolved::weight: return algorithm == 1 || algorithm == 4 || algorithm == 5;
+  }
+  return false;
 }
 
 // [a, b, sizes...] with two sizes at least, as the library wants it.
@@ -169,8 +175,7 @@ struct LibraryConvolution::Call {
                                                           handle, x, y, convolution, w, most_algorithms, &count, found);
     for (int i = 0; status == 0 && i < count; ++i) {
       const DnnAlgorithm& it = found[i];
-      if (it.status == 0 && it.deterministic == deterministic && !is_by_fourier(result, it.algorithm))
-        add(it.algorithm);
+      if (it.status == 0 && it.deterministic == deterministic && is_wanted(result, it.algorithm)) add(it.algorithm);
     }
     return all;
   }
@@ -203,6 +208,28 @@ struct LibraryConvolution::Call {
                                  " channels: algorithm ", found.place, ", ", found.seconds * 1e6, " us; the first of ",
                                  count, " ", found.seconds_of_first * 1e6));
     return found.place;
+  }
+  // What was chosen, to be kept.
+  std::string answer() const {
+    if (plan) return plan->text();
+    FieldWriter write;
+    write(algorithm);
+    return write.bytes();
+  }
+  // False where it is no answer to this question, or none that this library takes.
+  bool take(DnnHandle* handle, const ConvolutionSizes& s, std::string_view answer) try {
+    if (is_by_graph(s)) {
+      plan = graph_of(s).plan_from({handle, nullptr}, answer);
+      workspace = plan ? plan->workspace() : 0;
+      return plan && workspace <= most_workspace;
+    }
+    FieldReader read(answer);
+    read(algorithm);
+    if (!read.at_end() || !is_wanted(result, algorithm)) return false;
+    describe(s);
+    return workspace_of(handle, algorithm, workspace) == 0 && workspace <= most_workspace;
+  } catch (const Malformed&) {
+    return false;
   }
   // False where the library has none that may be used.
   bool find_plan(DnnHandle* handle, const ConvolutionSizes& s, bool measures) {
@@ -269,33 +296,55 @@ LibraryConvolution::LibraryConvolution(std::unique_ptr<Call> call) : call_(std::
 LibraryConvolution::~LibraryConvolution() = default;
 std::size_t LibraryConvolution::workspace() const { return call_->workspace; }
 
+std::shared_ptr<const LibraryConvolution> LibraryConvolution::make(DeviceState& device, const ConvolutionSizes& sizes,
+                                                                   bool measures) try {
+  FieldWriter question;
+  question(measures, sizes);
+  const StoredAnswer stored("cuDNN convolution", dnn().cudnnGetVersion(), device, question.bytes());
+  DnnLibrary& library = DnnLibrary::of(device);
+  const DnnLibrary::Borrowed handle(library, measures);
+  auto call = std::make_unique<Call>(device, sizes.result);
+  if (const std::optional<std::string> answer = stored.load(); answer && call->take(handle.get(), sizes, *answer))
+    return std::shared_ptr<const LibraryConvolution>(new LibraryConvolution(std::move(call)));
+  call = std::make_unique<Call>(device, sizes.result);
+  if (!(is_by_graph(sizes) ? call->find_plan(handle.get(), sizes, measures)
+                           : call->find_algorithm(handle.get(), sizes, measures)))
+    return nullptr;
+  stored.store(call->answer());
+  return std::shared_ptr<const LibraryConvolution>(new LibraryConvolution(std::move(call)));
+} catch (const OutOfMemory&) {
+  throw;
+} catch (const Error&) {  // sizes that it does not take
+  return nullptr;
+}
+
+namespace {
+
+// By whether they were timed, and their sizes. Throws Error where the device or the library is not there.
+auto& known_convolutions(const DeviceState& device) {
+  using Known = Answers<std::pair<bool, ConvolutionSizes>, std::shared_ptr<const LibraryConvolution>>;
+  static constinit Lazy<std::array<Known, 64>> all;
+  dnn();
+  return all.get()[device.device.index];
+}
+
+}  // namespace
+
 std::shared_ptr<const LibraryConvolution> LibraryConvolution::find(Device device, const ConvolutionSizes& sizes,
                                                                    bool measures) try {
   if (!fits(sizes)) return nullptr;
-  // By whether they were timed, and their sizes. Under the library's mutex.
-  using Known = std::map<std::pair<bool, ConvolutionSizes>, std::shared_ptr<const LibraryConvolution>>;
-  static constinit Lazy<std::array<Known, 64>> of_devices;
   DeviceState& state = use(device);
-  DnnLibrary& library = DnnLibrary::of(state);
-  const std::lock_guard lock(library.mutex);
-  Known& all = of_devices.get()[state.device.index];
-  if (const auto known = all.find({measures, sizes}); known != all.end()) return known->second;
-  DnnHandle* const handle = library.opened();
-  auto call = std::make_unique<Call>(state, sizes.result);
-  std::shared_ptr<const LibraryConvolution> made;
-  try {
-    if (is_by_graph(sizes) ? call->find_plan(handle, sizes, measures) : call->find_algorithm(handle, sizes, measures))
-      made.reset(new LibraryConvolution(std::move(call)));
-  } catch (const OutOfMemory&) {
-    throw;
-  } catch (const Error&) {  // sizes that it does not take
-  }
-  if (all.size() >= most_kept) all.clear();
-  return all.try_emplace({measures, sizes}, std::move(made)).first->second;
+  return known_convolutions(state).find({measures, sizes}, [&] { return make(state, sizes, measures); });
 } catch (const OutOfMemory&) {
   throw;
 } catch (const Error&) {
   return nullptr;  // no device, or no library
+}
+
+void LibraryConvolution::find_ahead(Device device, const ConvolutionSizes& sizes) {
+  if (!fits(sizes)) return;
+  DeviceState& state = use(device);
+  known_convolutions(state).find_ahead({false, sizes}, [&] { return make(state, sizes, false); });
 }
 
 void LibraryConvolution::run(const void* a, const void* b, const void* bias, void* result,

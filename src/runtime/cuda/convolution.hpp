@@ -12,10 +12,14 @@ namespace weft::runtime::cuda {
 // One convolution over contiguous memory, its descriptions made and its algorithm chosen.
 class LibraryConvolution {
  public:
-  // Null where the device or the library is not there, or the library does not take it. Known ones are found again.
+  // Null where the device or the library is not there, or the library does not take it. Known ones are found again, in
+  // another process by the disk cache.
   // `measures`: its algorithms are timed, on memory of their own; else the library's first choice is taken.
   static std::shared_ptr<const LibraryConvolution> find(Device device, const ConvolutionSizes& sizes,
                                                         bool measures = false);
+  // For a later find() that does not measure, unless another thread is at it. Throws Error where one of them is not
+  // there.
+  static void find_ahead(Device device, const ConvolutionSizes& sizes);
   std::size_t workspace() const;
   // `bias`: of one that has it.
   void run(const void* a, const void* b, const void* bias, void* result, std::span<std::byte> workspace,
@@ -24,6 +28,8 @@ class LibraryConvolution {
 
  private:
   struct Call;
+  static std::shared_ptr<const LibraryConvolution> make(DeviceState& device, const ConvolutionSizes& sizes,
+                                                        bool measures);
   explicit LibraryConvolution(std::unique_ptr<Call> call);
   std::unique_ptr<Call> call_;
 };

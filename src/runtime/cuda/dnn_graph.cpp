@@ -14,8 +14,9 @@ constexpr int pointwise_kind = 0, convolution_kind = 1, engine_kind = 2, config_
               plan_kind = 5, output_operation = 10, weight_operation = 11, input_operation = 12,
               pointwise_operation = 13, graph_kind = 15, pack_kind = 16, tensor_kind = 17, product_kind = 18,
               product_operation = 19, reduction_kind = 21, reduction_operation = 22, reshape_operation = 31;
-constexpr int a_handle = 0, a_data_type = 1, a_bool = 2, an_i64 = 3, an_f32 = 4, a_pointer = 6, a_convolution_mode = 7,
-              a_heuristic_mode = 8, a_note = 11, a_pointwise_mode = 14, a_descriptor = 15, a_reduction = 18;
+constexpr int a_handle = 0, a_data_type = 1, a_bool = 2, an_i64 = 3, an_f32 = 4, a_char = 5, a_pointer = 6,
+              a_convolution_mode = 7, a_heuristic_mode = 8, a_note = 11, a_pointwise_mode = 14, a_descriptor = 15,
+              a_reduction = 18;
 constexpr int pointwise_mode = 0, pointwise_computed = 1, pointwise_axis = 9;
 constexpr int pointwise_what = 750, pointwise_x = 751, pointwise_b = 752, pointwise_y = 753, pointwise_t = 758;
 constexpr int product_computed = 1500, product_a = 1520, product_b = 1521, product_c = 1522, product_what = 1523;
@@ -29,7 +30,7 @@ constexpr int tensor_alignment = 900, tensor_type = 901, tensor_sizes = 902, ten
 constexpr int graph_handle = 800, graph_operations = 801;
 constexpr int heuristic_mode = 200, heuristic_graph = 201, heuristic_results = 202, heuristic_device = 204;
 constexpr int config_engine = 300, engine_notes = 1303, note_count = 10, note_nondeterministic = 4;
-constexpr int plan_handle = 400, plan_config = 401, plan_workspace = 402, plan_device = 407;
+constexpr int plan_handle = 400, plan_config = 401, plan_workspace = 402, plan_text = 405, plan_device = 407;
 constexpr int pack_ids = 1000, pack_pointers = 1001, pack_workspace = 1003;
 constexpr int by_model = 3, fallback = 2;  // heuristics
 
@@ -254,6 +255,26 @@ std::vector<std::shared_ptr<const DnnPlan>> DnnGraph::plans(const DnnTarget& tar
     if (plan->workspace() <= most_workspace) all.push_back(std::move(plan));
   }
   return all;
+}
+
+std::shared_ptr<const DnnPlan> DnnGraph::plan_from(const DnnTarget& target, std::string_view text) const {
+  if (text.empty()) return nullptr;
+  DnnDescription made(plan_kind);
+  if (target.handle) made.set(plan_handle, a_handle, &target.handle);
+  if (target.device) made.set(plan_device, *target.device);
+  const auto count = static_cast<std::int64_t>(text.size());
+  if (dnn().cudnnBackendSetAttribute(made.get(), plan_text, a_char, count, text.data()) != 0) return nullptr;
+  if (dnn().cudnnBackendFinalize(made.get()) != 0) return nullptr;
+  return std::shared_ptr<const DnnPlan>(new DnnPlan(std::move(made), numbers_));
+}
+
+std::string DnnPlan::text() const {
+  std::int64_t count = 0;
+  if (dnn().cudnnBackendGetAttribute(plan_.get(), plan_text, a_char, 0, &count, nullptr) != 0 || count <= 0) return {};
+  std::string text(static_cast<std::size_t>(count), '\0');
+  if (dnn().cudnnBackendGetAttribute(plan_.get(), plan_text, a_char, count, &count, text.data()) != 0) return {};
+  text.resize(static_cast<std::size_t>(count));
+  return text;
 }
 
 DnnPlan::DnnPlan(DnnDescription plan, std::vector<std::pair<std::int64_t, float>> numbers)

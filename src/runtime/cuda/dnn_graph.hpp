@@ -5,6 +5,8 @@
 #include <array>
 #include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -86,6 +88,9 @@ class DnnGraph {
   bool has_plan(const DnnTarget& target, bool deterministic) const;
   // The first that it names and can compile, which takes half a second; null where there is none.
   std::shared_ptr<const DnnPlan> plan(const DnnTarget& target, bool deterministic) const;
+  // One that was made of the same operations for such a device, of its text. Null where it is no such text, or of a
+  // library that is not compatible.
+  std::shared_ptr<const DnnPlan> plan_from(const DnnTarget& target, std::string_view text) const;
   // The first so many that want no more memory for a workspace.
   std::vector<std::shared_ptr<const DnnPlan>> plans(const DnnTarget& target, bool deterministic, std::size_t most,
                                                     std::size_t most_workspace) const;
@@ -107,6 +112,8 @@ class DnnGraph {
 class DnnPlan {
  public:
   std::size_t workspace() const { return workspace_; }
+  // All of it, with the kernels that were compiled for it. Empty where it has no text.
+  std::string text() const;
   // Pointers in the order of the ids. The handle is the caller's for so long, and queues on the stream that it was
   // given.
   void run(DnnHandle* handle, std::span<const std::int64_t> ids, std::span<void* const> pointers,
