@@ -331,8 +331,9 @@ class Generator : DeviceLoops {
   // loop over its elements, the pack is opened once, and read once.
   void write_pack(const std::vector<Statement>& body) {
     if (!std::exchange(pack_is_open_, true)) open_pack();
-    const std::vector<int> loads = moved_together(body, Statement::Kind::value),
-                           stores = moved_together(body, Statement::Kind::store);
+    const std::vector<int> stores = moved_together(body, Statement::Kind::store);
+    std::vector<int> loads = moved_together(body, Statement::Kind::value);
+    std::erase_if(loads, [&](int i) { return std::ranges::find(in_registers_, i) != in_registers_.end(); });
     const bool together = loads.size() + stores.size() > 1;
     for (const Statement& it : body) {
       const bool reloads = it.kind == Statement::Kind::reload;

@@ -87,6 +87,22 @@ TEST_CASE("CUDA: a thread's loads of a tile are on their way before the first of
   CHECK(made.strides);
 }
 
+TEST_CASE("CUDA: several loads of a tile are read once" * needs(nvrtc)) {
+  const codegen::CudaKernel made =
+      codegen::generate_cuda(loop::parse_kernel(R"(turned(bf16 p0[1048576], bf16 p1[1048576], out bf16 p2[1048576])
+  outer i0<1024 outer i1<1024 vector
+  outer0 v0 bf16 = p0[1024*i1 + i0]
+  outer0 v1 bf16 = p1[1024*i1 + i0]
+  outer0 v2 bf16 = add(v0, v1)
+  outer0 p2[1024*i0 + i1] = v2
+)"));
+  INFO(made.text);
+  CHECK(contains(made.text, "= read0[turn];"));
+  CHECK(!contains(made.text, "p0.read"));
+  const std::string functions[] = {made.text};
+  CHECK_NOTHROW(runtime::cuda::compile_units(codegen::cuda_units(functions), "sm_90", runtime::cuda::Effort::check));
+}
+
 TEST_CASE("CUDA: a kernel over a table of buffers compiles, and each block finds its set" * needs(nvrtc)) {
   std::vector<std::string> texts;
   for (const loop::Kernel& kernel : {scale(10, 64, "flat"), row_sum(100, 8192, DType::bf16, Op::sum, "rows")})

@@ -27,6 +27,19 @@ TEST_CASE("a machine without a driver says what was looked for, with the user's 
   CHECK((two.data<float>()[0] == 2 && two.data<float>()[1] == 2));  // the next call works
 }
 
+TEST_CASE("a device that no machine has is refused in a sentence, as one that this machine lacks") {
+  for (const int index : {63, 64, 255}) {
+    std::string text;
+    try {
+      to(ones({2, 2}), Device::cuda(index)).eval();
+    } catch (const Error& error) {
+      text = error.what();
+    }
+    CHECK_MESSAGE(text.find("can't be used") != std::string::npos, text);
+    CHECK(text.find("internal") == std::string::npos);
+  }
+}
+
 TEST_CASE("a machine without a driver has no statistics of a device's memory" * test::needs(no_device)) {
   CHECK_THROWS_AS(cuda::memory_stats(), Error);
   CHECK_THROWS_AS(cuda::set_memory_limit(1), Error);

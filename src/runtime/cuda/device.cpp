@@ -1,5 +1,6 @@
 #include "runtime/cuda/device.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <chrono>
@@ -300,12 +301,16 @@ class StreamMarks final : public Marks {
 };
 std::unique_ptr<Marks> marks(Device device) { return std::make_unique<StreamMarks>(device); }
 
-void open(Slot& slot, Device device) {
-  const Driver& call = driver();
-  const int count = device_count();
+void require_device(Device device) {
+  const int count = std::min(device_count(), most_devices);
   if (device.index >= count)
     fail("cuda", {}, "there is no device cuda:", static_cast<int>(device.index), ": the driver finds ", count,
          count == 1 ? " device" : " devices");
+}
+
+void open(Slot& slot, Device device) {
+  const Driver& call = driver();
+  require_device(device);
   DeviceState& state = slot.state;
   int ordinal = 0;
   check(call.cuDeviceGet(&ordinal, device.index), "cuDeviceGet");
@@ -349,7 +354,9 @@ int device_count() {
 }
 
 DeviceState& use(Device device) {
-  WEFT_CHECK(device.type == Device::Type::cuda && device.index < most_devices);
+  WEFT_CHECK(device.type == Device::Type::cuda);
+  if (device.index >= most_devices) [[unlikely]]
+    require_device(device);
   Slot& slot = slots()[device.index];
   std::call_once(slot.once, open, std::ref(slot), device);
   thread_local Context* current = nullptr;
