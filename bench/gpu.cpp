@@ -5,6 +5,7 @@
 #include "decisions.hpp"
 #include "examples/support/deciding.hpp"
 #include "gpu_steps.hpp"
+#include "weft/groups.hpp"
 
 namespace {
 
@@ -112,28 +113,34 @@ Call product() {
             sample({k, n}, 6, DType::bf16));
 }
 
-// Rows of experts times the weights of each, [experts, n, k], as examples/models/mixtral.hpp does it: rows lie by
-// expert, `counts` says how many each has, and each gets whole blocks of `block` rows.
+// Rows that lie by expert times the weights of each, [experts, n, k]; and the gradients of both.
 constexpr std::int64_t experts = 64, expert_rows = 24576, expert_in = 2048, expert_out = 1408;
-Tensor by_blocks(const Tensor& x, const Tensor& weights, const Tensor& counts) {
-  using namespace weft;
-  const std::int64_t block = tiny ? 4 : 128;
-  const Dim rows = x.size(0), count = weights.size(0), blocks = (rows + block - 1) / block + count;
-  const auto numbers = [&](Dim end) { return to(arange(end), x.device()); };
-  const Tensor ends = cumsum(counts, 0), taken = floor_divide(counts + (block - 1), block) * block,
-               taken_end = cumsum(taken, 0);
-  const Tensor expert_of_row = searchsorted(ends, numbers(rows), true);
-  const Tensor slot = numbers(rows) + gather(taken_end - taken - (ends - counts), expert_of_row);
-  const Tensor row = scatter(zeros({blocks * block}, {DType::i64, x.device()}), 0, slot, numbers(rows));
-  const Tensor expert = minimum(searchsorted(taken_end, numbers(blocks) * block, true), count - 1);
-  const Tensor y = matmul(gather(x, reshape(row, {blocks, block})), transpose(gather(weights, expert)));
-  return gather(flatten(y, 0, 1), slot);
+struct Experts {
+  Tensor x, weights;
+  WEFT_MEMBERS(x, weights)
+};
+template <class F>
+Call grouped_with(F f) {
+  const Tensor chosen = labels({expert_rows}, experts, 10);  // by chance
+  const Tensor ends = cumsum(sum(weft::one_hot(chosen, sized(experts), DType::i64), 0), 0);
+  return of(f,
+            Experts{sample({expert_rows, expert_in}, 5, DType::bf16),
+                    sample({experts, expert_out, expert_in}, 6, DType::bf16)},
+            ends.eval(), sample({expert_rows, expert_out}, 7, DType::bf16));
+}
+Tensor by_expert(const Experts& it, const Tensor& ends) {
+  return weft::grouped_matmul(it.x, transpose(it.weights), ends);
 }
 Call grouped() {
-  const Tensor chosen = labels({expert_rows}, experts, 10);  // by chance
-  const Tensor wanted = sum(weft::one_hot(chosen, sized(experts), DType::i64), 0);
-  return of(by_blocks, sample({expert_rows, expert_in}, 5, DType::bf16),
-            sample({experts, expert_out, expert_in}, 6, DType::bf16), wanted.eval());
+  return grouped_with([](const Experts& it, const Tensor& ends, const Tensor&) { return by_expert(it, ends); });
+}
+Call grouped_gradients() {
+  return grouped_with([](const Experts& given, const Tensor& ends, const Tensor& upstream) {
+    const auto loss = [&](const Experts& it) {
+      return sum(cast(by_expert(it, ends), DType::f32) * cast(upstream, DType::f32));
+    };
+    return weft::grad(loss, given);
+  });
 }
 
 // 32 images of `size` x `size`.
@@ -358,6 +365,7 @@ const std::vector<Case> cases = {
     {"gpu-matmul", "bf16-8192", product<8192, 8192, 8192>},
     {"gpu-matmul", "bf16-8x2048x3072", product<8, 2048, 3072>},
     {"gpu-matmul", "bf16-64-experts", grouped},
+    {"gpu-matmul", "bf16-64-experts-gradients", grouped_gradients},
     {"gpu-conv2d", "f32-3x3", conv2d<DType::f32, 64, 56, 64, 3, 1>},
     {"gpu-conv2d", "f32-7x7-stride2", conv2d<DType::f32, 3, 224, 64, 7, 2>},
     {"gpu-conv2d", "f32-1x1", conv2d<DType::f32, 256, 56, 64, 1, 1>},

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "examples/models/llama.hpp"
+#include "weft/groups.hpp"
 
 namespace models {
 
@@ -24,9 +25,8 @@ struct MixtralConfig : LlamaConfig {  // 8x7B
   std::int64_t experts;
 };
 
-// The experts' products are one batched product over blocks of tokens that chose the same expert: choices are sorted by
-// expert, and what each expert gets is filled up to whole blocks. So no size depends on the choices, and all tokens are
-// served.
+// Choices are sorted by expert, and the experts' products are one product over groups of rows. So no size depends on
+// the choices, and all tokens are served.
 struct MixtureOfExperts {
   using Config = MixtralConfig;
 
@@ -39,12 +39,14 @@ struct MixtureOfExperts {
   Tensor operator()(const Tensor& given) const {
     const Tensor x = flatten(given, 0, -2);
     const auto [chances, chosen] = topk(softmax(gate(x), -1), 2);
-    const Slots slots = arrange(flatten(chosen));
+    const Tensor choices = flatten(chosen), order = argsort(choices);
+    const Tensor of_choice = scatter(zeros_like(choices), 0, order, to(arange(choices.size(0)), choices.device()));
+    const Tensor ends = cumsum(sum(one_hot(choices, experts.down_proj->size(0), DType::i64), 0), 0);
 
-    const Tensor up = matmul(gather(x, slots.token), transpose(gather(experts.gate_up_proj, slots.expert)));
+    const Tensor up = grouped_matmul(gather(x, floor_divide(order, 2)), transpose(experts.gate_up_proj.tensor()), ends);
     const auto halves = chunk(up, 2, -1);
-    const Tensor down = matmul(silu(halves[0]) * halves[1], transpose(gather(experts.down_proj, slots.expert)));
-    const Tensor both = reshape(gather(flatten(down, 0, 1), slots.of_choice), {x.size(0), 2, x.size(1)});
+    const Tensor down = grouped_matmul(silu(halves[0]) * halves[1], transpose(experts.down_proj.tensor()), ends);
+    const Tensor both = reshape(gather(down, of_choice), {x.size(0), 2, x.size(1)});
     return reshape(sum(both * unsqueeze(chances / sum(chances, -1, true), -1), 1), given.shape());
   }
 
@@ -59,30 +61,6 @@ struct MixtureOfExperts {
   static Tensor initial(Sizes sizes, std::int64_t in, const Options& options) {  // as of nn::Linear
     const double bound = 1 / std::sqrt(static_cast<double>(in));
     return uniform(sizes, -bound, bound, default_generator(), options);
-  }
-  struct Slots {
-    Tensor token;      // [blocks, block]: who is there; token 0 where nobody is, and nobody reads the result
-    Tensor expert;     // [blocks]
-    Tensor of_choice;  // [choices]: the slot of each
-  };
-
-  // `chosen`: the experts of all choices, those of one token beside each other.
-  Slots arrange(const Tensor& chosen) const {
-    // An expert of the mean number of choices fills about two blocks, each of a multiple of 16 tokens: smaller blocks
-    // read its weights more often, larger ones leave more places empty.
-    const Dim choices = chosen.size(0), count = experts.down_proj->size(0),
-              block = (choices + 32 * count - 1) / (32 * count) * 16, blocks = (choices + block - 1) / block + count;
-    const auto numbers = [&](Dim end) { return to(arange(end), chosen.device()); };
-    const Tensor order = argsort(chosen), sorted = gather(chosen, order);
-    const Tensor wanted = sum(one_hot(chosen, count, DType::i64), 0);
-    const Tensor taken = floor_divide(wanted + (block - 1), block) * block, end = cumsum(taken, 0);
-    // A choice is as far after its expert's first slot as after the first choice of its expert.
-    const Tensor shift = (end - taken) - (cumsum(wanted, 0) - wanted);
-    const Tensor slot = numbers(choices) + gather(shift, sorted);
-    const Tensor nobody = zeros({blocks * block}, {DType::i64, chosen.device()});
-    return {reshape(scatter(nobody, 0, slot, floor_divide(order, 2)), {blocks, block}),
-            minimum(searchsorted(end, numbers(blocks) * block, true), count - 1),
-            scatter(zeros_like(chosen), 0, order, slot)};
   }
 };
 using Mixtral = LlamaDecoder<MixtureOfExperts>;

@@ -10,6 +10,7 @@
 #include "ir/attention_mods.hpp"
 #include "record/composite.hpp"
 #include "record/computed_call.hpp"
+#include "record/groups.hpp"
 #include "record/record_body.hpp"
 
 namespace weft {
@@ -168,6 +169,12 @@ void differentiate_call(const Pullback& p) {
   if (const CustomCallee* const custom = custom_callee(node)) return differentiate_custom(*custom, p);
   std::vector<Tensor> values(node.inputs().begin(), node.inputs().end());
   for (unsigned i = 0; i < node.output_count; ++i) values.emplace_back(p.value.node(), i);
+  if (const Callee& of = *node.callee(); is_product_of_groups(of)) {
+    bool is_whole = false;
+    return of.derivative({of.called, std::span(values).first(node.operand_count),
+                          std::span(values).subspan(node.operand_count), p.gradients, p.wanted, is_whole},
+                         p.results);
+  }
   record_derived(Direction::backward, node, std::move(values), p.gradients, p.wanted, p.results,
                  [&](std::span<const Tensor> gradients) { return make_derivative(node, gradients, p.wanted); });
 }

@@ -48,6 +48,14 @@ std::string cuda_update_rows(DType dtype, bool adds, bool checked);
 // [k, n], else [n, k].
 std::string cuda_product_name(DType dtype, bool by_rows, bool has_bias);
 std::string cuda_product(DType dtype, bool by_rows, bool has_bias);
+// A product over groups of rows (weft/detail/cuda_groups.inc), likewise.
+enum class GroupsKernel : std::uint8_t {
+  rows,          // each row times the matrix of its group, which lies [n, k]
+  rows_by_rows,  // [k, n]
+  sums,          // products of the rows of each group
+};
+std::string cuda_groups_name(DType dtype, GroupsKernel kernel);
+std::string cuda_groups(DType dtype, GroupsKernel kernel);
 // A product of few rows (weft/detail/cuda_few_rows.inc). `depth`: of k that a warp has; `stages`: tiles of weights that
 // it has on their way. The result is f32 where it is wide.
 struct CudaFewRows {

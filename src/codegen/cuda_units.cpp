@@ -16,6 +16,7 @@ extern const char embedded_cuda_attention_hopper_backward[];
 extern const char embedded_cuda_attention_split[];
 extern const char embedded_cuda_depthwise[];
 extern const char embedded_cuda_few_rows[];
+extern const char embedded_cuda_groups[];
 extern const char embedded_cuda_fragments[];
 extern const char embedded_cuda_pack[];
 extern const char embedded_cuda_product[];
@@ -112,6 +113,18 @@ std::string cuda_product(DType dtype, bool by_rows, bool has_bias) {
          "(const __grid_constant__ ProductArguments arguments) {\n  tensor_core_product<" + memory_type(dtype) + ", " +
          (by_rows ? "true" : "false") + ", " + (has_bias ? "true" : "false") + ">(arguments);\n}\n";
 }
+std::string cuda_groups_name(DType dtype, GroupsKernel kernel) {
+  constexpr const char* kinds[] = {"rows", "rows_by_rows", "sums"};
+  return std::string("weft_groups_") + kinds[static_cast<int>(kernel)] + "_" + info(dtype).name;
+}
+std::string cuda_groups(DType dtype, GroupsKernel kernel) {
+  constexpr const char *kinds[] = {"RowsOfGroups", "RowsOfGroups", "SumsOfGroups"}, *more[] = {", false", ", true", ""};
+  const auto i = static_cast<int>(kernel);
+  const std::string type = memory_type(dtype);
+  return "extern \"C\" __global__ void __launch_bounds__(384, 1) " + cuda_groups_name(dtype, kernel) +
+         "(const __grid_constant__ GroupsArguments arguments) {\n  tensor_core_groups<" + type +
+         ", product::" + kinds[i] + "<" + type + more[i] + ">>(arguments);\n}\n";
+}
 namespace {
 constexpr int few_rows_warps = 16;
 }
@@ -155,13 +168,10 @@ std::size_t work_of(const std::string& function) {
   constexpr struct {
     const char* word;
     std::size_t letters;
-  } called[] = {{"AttentionArguments", 50'000},
-                {"tensor_core_product<", 20'000},
-                {"FewRowsArguments", 20'000},
-                {"DepthwiseArguments", 10'000},
-                {"work_on_matrices<", 10'000},
-                {"scatter_add(", 9'000},
-                {"argsort(", 9'000},
+  } called[] = {{"AttentionArguments", 50'000}, {"tensor_core_product<", 20'000},
+                {"GroupsArguments", 20'000},    {"FewRowsArguments", 20'000},
+                {"DepthwiseArguments", 10'000}, {"work_on_matrices<", 10'000},
+                {"scatter_add(", 9'000},        {"argsort(", 9'000},
                 {"update_rows<", 3'000}};
   std::size_t work = function.size();
   for (const auto& [word, letters] : called)
@@ -203,7 +213,9 @@ std::vector<std::string> cuda_units(std::span<const std::string> functions, std:
     const bool splits = uses("SplitAttentionArguments");
     const bool attends = uses("AttentionArguments") || uses("attention_lists("),
                attends_on_hopper = uses("HopperAttentionArguments");
-    add_if(uses("tensor_core_product<") || attends_on_hopper, {embedded_cuda_product});
+    const bool has_groups = uses("GroupsArguments");
+    add_if(uses("tensor_core_product<") || has_groups || attends_on_hopper, {embedded_cuda_product});
+    add_if(has_groups, {embedded_cuda_groups});
     const bool has_few_rows = uses("FewRowsArguments");
     add_if(attends || has_few_rows, {embedded_cuda_fragments});
     add_if(has_few_rows, {embedded_cuda_few_rows});

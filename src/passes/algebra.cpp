@@ -69,6 +69,14 @@ Tensor permuted_by_both(const Match& m) {
   for (std::uint8_t axis : m.node.attributes<Permute>().axes) both.push_back(first[axis]);
   return m.build().permute(m[x], both);
 }
+// Rows are chosen where the table lies, whatever is permuted after them.
+bool leaves_first_axis(const Match& m) {
+  return m.operands[0].node()->attributes<Permute>().axes[0] == 0 && type_of(m[y]).shape.rank() == 1;
+}
+Tensor permuted_after_gather(const Match& m) {
+  const AxisList& axes = m.operands[0].node()->attributes<Permute>().axes;
+  return m.build().permute(m.build().make(Op::gather, {m[x], m[y]}), axes);
+}
 bool starts_at_first(const Match& m) {
   const auto& slice = m.node.attributes<Slice>();
   return slice.step == 1 && slice.start.same(Dim(0));
@@ -103,6 +111,7 @@ constexpr Rewrite rows[] = {
     {expand(expand(x)), expand(x)},
     {permute(x), x, keeps_order},
     {permute(permute(x)), {"permute(x)", permuted_by_both}},
+    {gather(permute(x), y), {"permute(gather(x, y))", permuted_after_gather}, leaves_first_axis},
     {slice(x), x, starts_at_first},
     {pad(x), x, adds_nothing},
     {variable(x), x},

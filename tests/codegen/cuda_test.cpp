@@ -11,6 +11,7 @@
 #include "loop/stages.hpp"
 #include "providers/product.hpp"
 #include "runtime/cuda/code.hpp"
+#include "runtime/cuda/grouped_product.hpp"
 #include "runtime/cuda/tensor_core_product.hpp"
 #include "tests/codegen/cuda_support.hpp"
 #include "tests/schedule/traced.hpp"
@@ -504,4 +505,20 @@ TEST_CASE("the product on tensor cores compiles for sm_90a, in shared memory tha
   // Units without it compile for every architecture.
   const std::vector<std::string> others = {codegen::cuda_check()};
   CHECK(codegen::cuda_units(others)[0].find("wgmma") == std::string::npos);
+}
+
+TEST_CASE("products over groups of rows compile for sm_90a, in shared memory that a launch gives them" * needs(nvrtc)) {
+  using codegen::GroupsKernel;
+  for (const DType dtype : {DType::bf16, DType::f16})
+    for (const GroupsKernel kernel : {GroupsKernel::rows, GroupsKernel::rows_by_rows, GroupsKernel::sums}) {
+      const std::vector<std::string> functions = {codegen::cuda_groups(dtype, kernel)};
+      CHECK(!runtime::cuda::compile_units(codegen::cuda_units(functions), "sm_90a", runtime::cuda::Effort::check)
+                 .at(0)
+                 .empty());
+    }
+  const std::vector<std::string> functions = {
+      codegen::cuda_groups(DType::bf16, GroupsKernel::rows) +
+      "static_assert(sizeof(product::GroupsShared) + 1023 <= " + std::to_string(runtime::cuda::grouped_shared) +
+      " && product::most_groups == " + std::to_string(runtime::cuda::most_groups) + ");\n"};
+  CHECK(!runtime::cuda::compile_units(codegen::cuda_units(functions), "sm_90a", runtime::cuda::Effort::check).empty());
 }

@@ -10,33 +10,25 @@
 #include "base/log.hpp"
 #include "base/options.hpp"
 #include "runtime/cuda/fastest.hpp"
+#include "runtime/cuda/tensor_map.hpp"
 #include "runtime/device_target.hpp"
 
 namespace weft::runtime::cuda {
 namespace {
 
 // As weft/detail/cuda_product.inc has them.
-constexpr std::int64_t tile_rows = 128, tile_columns = 256, tile_depth = 64, box = 64;
-struct alignas(64) TensorMap {
-  std::uint64_t words[16];
-};
+constexpr std::uint32_t tile_rows = 128, tile_columns = 256, tile_depth = 64, box = 64;
 struct Arguments {
   TensorMap a, b, c;
   const void* bias;
   std::int64_t m, n, k;
 };
 
-// A matrix whose columns lie beside each other, in boxes of so many rows of 64 columns. False where the driver refuses.
+// A matrix whose columns lie beside each other, in boxes of so many rows of 64 columns.
 bool describe(TensorMap& map, DType dtype, const void* at, std::int64_t rows, std::int64_t columns, std::int64_t stride,
-              std::int64_t box_rows) {
-  // Numbers of cuda.h.
-  constexpr int f16 = 6, bf16 = 9, no_interleave = 0, swizzle_128 = 3, promotion_256 = 3, zeros_outside = 0;
-  const std::uint64_t sizes[] = {static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows)};
-  const std::uint64_t strides[] = {static_cast<std::uint64_t>(stride) * 2};  // bytes
-  const std::uint32_t boxes[] = {box, static_cast<std::uint32_t>(box_rows)}, steps[] = {1, 1};
-  return driver().cuTensorMapEncodeTiled(&map, dtype == DType::f16 ? f16 : bf16, 2, const_cast<void*>(at), sizes,
-                                         strides, boxes, steps, no_interleave, swizzle_128, promotion_256,
-                                         zeros_outside) == 0;
+              std::uint32_t box_rows) {
+  const MappedAxis axes[] = {{columns, 1, box}, {rows, stride, box_rows}};
+  return describe(map, dtype, at, axes);
 }
 
 // Rows begin at multiples of 16 bytes, and do not overlap.

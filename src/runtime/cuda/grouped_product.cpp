@@ -1,0 +1,92 @@
+#include "runtime/cuda/grouped_product.hpp"
+
+#include <algorithm>
+
+#include "base/fail.hpp"
+#include "runtime/cuda/tensor_map.hpp"
+
+namespace weft::runtime::cuda {
+namespace {
+
+// As weft/detail/cuda_product.inc and cuda_groups.inc have them.
+constexpr std::uint32_t tile_rows = 128, tile_columns = 256, tile_depth = 64, box = 64;
+struct Arguments {
+  TensorMap a, b, c;
+  const void* ends;
+  void* result;
+  std::int64_t m, n, k;
+  int rows, groups;
+};
+
+std::int64_t pieces(std::int64_t size, std::int64_t piece) { return (size + piece - 1) / piece; }
+
+}  // namespace
+
+bool has_grouped_products(Device device) try {
+  const DeviceState& state = use(device);
+  return state.major == 9 && driver().cuTensorMapEncodeTiled && state.shared_of_block >= grouped_shared;
+} catch (const OutOfMemory&) {
+  throw;
+} catch (const Error&) {
+  return false;  // no device
+}
+
+DeviceGroupedProduct::DeviceGroupedProduct(const GroupedProduct& p, const Preparation& preparation)
+    : device_(use(preparation.device)),
+      function_(preparation),
+      dtype_(p.dtype),
+      of_rows_(p.of_rows),
+      by_rows_(p.by_rows),
+      sizes_(preparation.numbers.add({p.rows, p.m, p.n, p.groups, p.x_row, p.y_group, p.y_row, p.offsets[0],
+                                      p.offsets[1], p.offsets[2], p.offsets[3]})) {}
+
+void DeviceGroupedProduct::run(const StepCall& call) const {
+  const std::span<const std::int64_t> size = call.part(sizes_);
+  const std::int64_t rows = size[0], m = size[1], n = size[2], groups = size[3];
+  const std::int64_t x_row = size[4], y_group = size[5], y_row = size[6];
+  constexpr std::int64_t most = std::int64_t{1} << 30;
+  if (rows > most || m > most || n > most) fail("grouped_matmul", {}, "of more than 2^30 rows or columns");
+  const auto at = [&](std::size_t i, std::int64_t bytes) {
+    std::byte* const place = static_cast<std::byte*>(call.pointers[i]) + size[7 + i] * bytes;
+    if (bytes == 2 && reinterpret_cast<std::uintptr_t>(place) % 16 != 0)
+      fail("grouped_matmul", {}, "reads memory from multiples of 16 bytes on, and a value begins at ",
+           static_cast<const void*>(place));
+    return place;
+  };
+  Arguments arguments{.a = {},
+                      .b = {},
+                      .c = {},
+                      .ends = at(2, 8),
+                      .result = at(3, 2),
+                      .m = m,
+                      .n = n,
+                      .k = of_rows_ ? rows : m,
+                      .rows = static_cast<int>(rows),
+                      .groups = static_cast<int>(groups)};
+  if (rows == 0) {
+    if (of_rows_)
+      check(driver().cuMemsetD32Async(reinterpret_cast<Pointer>(arguments.result), 0,
+                                      static_cast<std::size_t>(groups * m * n) / 2, call.queue->stream),
+            "cuMemsetD32Async");
+    return;
+  }
+  const std::uint32_t a_rows = of_rows_ ? tile_depth : tile_rows, b_rows = by_rows_ ? tile_depth : tile_columns;
+  const MappedAxis x[] = {{m, 1, box}, {rows, x_row, a_rows}}, y_of_rows[] = {{n, 1, box}, {rows, y_row, tile_depth}};
+  const std::int64_t inner = by_rows_ ? n : m, outer = by_rows_ ? m : n;
+  const MappedAxis y[] = {{inner, 1, box}, {outer, y_row, b_rows}, {groups, y_group, 1}};
+  const MappedAxis c[] = {{n, 1, box}, {of_rows_ ? m : rows, n, box}, {groups, m * n, 1}};
+  using Axes = std::span<const MappedAxis>;
+  const bool described = describe(arguments.a, dtype_, at(0, 2), x) &&
+                         describe(arguments.b, dtype_, at(1, 2), of_rows_ ? Axes(y_of_rows) : Axes(y)) &&
+                         describe(arguments.c, dtype_, arguments.result, Axes(c).first(of_rows_ ? 3 : 2));
+  WEFT_CHECK(described, "the driver takes no tensor map of a grouped product");
+  const std::int64_t down = of_rows_ ? pieces(m, tile_rows) * groups : pieces(rows, tile_rows) + groups;
+  const std::int64_t tiles = down * pieces(n, tile_columns);
+  void* parameters[] = {&arguments};
+  check(driver().cuLaunchKernel(
+            function_.entry, static_cast<unsigned>(std::min<std::int64_t>(tiles, device_.multiprocessors)), 1, 1,
+            grouped_threads, 1, 1, static_cast<unsigned>(grouped_shared), call.queue->stream, parameters, nullptr),
+        "cuLaunchKernel");
+}
+
+}  // namespace weft::runtime::cuda
