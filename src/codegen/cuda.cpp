@@ -98,7 +98,9 @@ class Generator : DeviceLoops {
         return line(guard() + "store(" + place(at(i).buffer, at(i).index) + ", " + v(stored(i)) + ");");
       case Statement::Kind::start: return line(reduction_type(i) + " r" + number(i) + registers(i) + ";");
       case Statement::Kind::accumulate: return accumulate(i);
-      case Statement::Kind::close: return line("r" + number(i) + ".close();");
+      case Statement::Kind::close:
+        if (!packs_columns()) line("r" + number(i) + ".close();");  // after several rows
+        return;
       case Statement::Kind::result: return declare(i, result(i));
       case Statement::Kind::barrier: return line(team_barrier());
       case Statement::Kind::fetch: return fetch(i);
@@ -131,7 +133,8 @@ class Generator : DeviceLoops {
       case Inside::function: return block() + " == 0 && threadIdx.x == 0";
       case Inside::unit:
       case Inside::turn_of_rows:
-        return analysis_.form == Form::columns ? "active && member == 0"
+        return packs_columns()                   ? "active"
+               : analysis_.form == Form::columns ? "active && member == 0"
                : analysis_.form == Form::rows  ? "member == 0"
                                                : "";
       case Inside::turn: return analysis_.form == Form::columns && team_.tile == 0 ? "active" : "";
@@ -153,6 +156,7 @@ class Generator : DeviceLoops {
       case Role::grid: open_grid(); break;
       case Role::team:
         if (team_.ahead > 0) return write_ahead(it);
+        if (packs_columns()) return write_packs_of_columns(it);
         if (reads_tile(it)) return write_reads_of_tile(it);
         team_.tile == 0            ? open_team()
         : product_ < 0             ? open_team_of_tile(it)
@@ -258,6 +262,36 @@ class Generator : DeviceLoops {
     inside_ = Inside::unit;
   }
 
+  // ---- columns in packs
+  bool packs_columns() const { return analysis_.form == Form::columns && team_.tile == 0 && team_.width > 1; }
+  // Whether packs are words is asked once, in front of the loops: loads of several rows are then on their way together.
+  void write_packs_of_columns(const Statement& it) {
+    const Inside outside = inside_;
+    const int depth_outside = depth_;
+    std::string begins;
+    for (int i = 0; i < size(); ++i)
+      if (at(i).kind == Kind::load && facts(i).inner && facts(i).vector)
+        begins += (begins.empty() ? "" : ", ") + buffer_name(at(i).buffer);
+    for (const bool words : {true, false}) {
+      reads_words_ = words;
+      open(words ? "if (at_words<" + number(team_.width) + ">(" + begins + ")) {" : "else {");
+      const int depth_of_walk = depth_;
+      open_team();
+      const int depth_of_rows = depth_ - 1;
+      write(it.body);
+      while (depth_ > depth_of_rows) close();
+      for (const Statement& each : it.body) {
+        if (each.kind != Statement::Kind::close) continue;
+        line("#pragma unroll");
+        line("for (int j = 0; j < " + number(team_.width) + "; ++j) r" + number(each.instruction) + "[j].close();");
+      }
+      while (depth_ > depth_outside) close();
+      WEFT_CHECK(depth_of_walk == depth_outside + 1, kernel_.name);
+      inside_ = outside;
+    }
+    reads_words_ = false;
+  }
+
   // ---- tiles
   void write_reads_of_tile(const Statement& it) {
     const Statement& lanes = it.body[0];
@@ -348,7 +382,7 @@ class Generator : DeviceLoops {
         line("const " + pack_type(i) + "& p" + number(i) + " = later" + number(i) + "[turn];");
       else if (std::ranges::find(in_registers_, i) != in_registers_.end())
         line("const " + pack_type(i) + "& p" + number(i) + " = read" + number(i) + "[turn];");
-      else if (uses_ahead_)
+      else if (uses_ahead_ || reads_words_)
         line(pack_type(from) + " p" + number(i) + "; p" + number(i) + ".read_words(" + pack_place(from) + ");");
       else if (nest_.is_fetched(i) && !reloads)
         line("const " + pack_type(i) + " p" + number(i) + " = " + in_shared(i) + ";");
@@ -477,9 +511,13 @@ class Generator : DeviceLoops {
   }
   // Columns that a thread holds itself have a state for each of its elements.
   std::string registers(int i) const {
+    if (state(i) == State::lanes && packs_columns()) return "[" + number(team_.width) + "]";
     return state(i) == State::columns ? "[" + number(team_.turns) + "][" + number(team_.width) + "]" : "";
   }
-  std::string held(int i) const { return "r" + number(i) + (state(i) == State::columns ? element(true) : ""); }
+  std::string held(int i) const {
+    if (state(i) == State::lanes && packs_columns()) return "r" + number(i) + "[j]";
+    return "r" + number(i) + (state(i) == State::columns ? element(true) : "");
+  }
   // The operand of a reduction or a scan, as it is added.
   std::string operand(int i) const {
     const int from = at(i).args[0];
@@ -530,7 +568,8 @@ class Generator : DeviceLoops {
       case State::columns: joined = held(i) + ".folded()"; break;
       case State::tile: joined = held(i) + ".sums[turn / 4][turn % 4]"; break;
       case State::lanes:
-        joined = "join_columns<" + number(team_.columns) + ", " + number(team_.members) + ">(" + held(i) + ")";
+        joined = (packs_columns() ? "join_packs_of_columns<" : "join_columns<") +
+                 number(team_.columns / team_.width) + ", " + number(team_.members) + ">(r" + number(i) + ")";
         break;
       default: joined = held(i) + ".joined()";
     }
@@ -544,6 +583,7 @@ class Generator : DeviceLoops {
   const std::vector<int> ahead_ = loop::loads_ahead(kernel_, analysis_);
   const std::vector<int> later_ = loop::loads_of_later_walks(loop::choose_team(kernel_), kernel_);
   bool uses_ahead_ = false;        // whose packs are there
+  bool reads_words_ = false;       // packs begin at words here
   std::vector<int> in_registers_;  // loads of a tile that have been read
 };
 

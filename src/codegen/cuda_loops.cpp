@@ -164,15 +164,19 @@ void DeviceLoops::open_grid_of_rows() {
 }
 
 void DeviceLoops::open_grid_of_columns() {
-  const std::string width = number(team_.columns);
+  const std::string width = number(team_.columns), lanes = number(team_.columns / team_.width);
   const Dim chunks = loop::divide_up(vector_extent(), team_.columns), units = product(analysis_.outer) * chunks;
-  line("const int member = threadIdx.x / " + width + ";");
+  const bool packed = team_.width > 1;
+  line("const int member = threadIdx.x / " + lanes + ";");
   line("const index units = " + text_of(units) + ", chunks = " + text_of(chunks) +
        ", rows = " + text_of(kernel_.inner_count()) + ";");
   open("for (index unit = " + block() + "; unit < units; unit += " + blocks() + ") {");
   name_axes(analysis_.outer, "unit / chunks");
-  line("const index column = unit % chunks * " + width + " + index(threadIdx.x) % " + width + ";");
+  line("const index column = unit % chunks * " + width + " + index(threadIdx.x)" + (packed ? ";" : " % " + width + ";"));
   line("const bool active = column < " + text_of(vector_extent()) + ";");
+  if (packed)
+    line("const index pack = lesser<index>(unit % chunks * " + lanes + " + index(threadIdx.x) % " + lanes + ", " +
+         text_of(loop::divide_up(vector_extent(), team_.width) - Dim(1)) + ");");
   line("const index " + vector_name() + " = active ? column : " + text_of(vector_extent() - Dim(1)) + ";");
   blocks_ = units;
 }
@@ -181,8 +185,16 @@ void DeviceLoops::open_team() {
   inside_ = Inside::turn;
   const std::string members = number(team_.members);
   if (analysis_.form == Form::columns) {
-    open("for (index position = member; position < rows; position += " + members + ") {");
-    return name_axes(analysis_.inner, "position");
+    if (team_.width == 1) {
+      open("for (index position = member; position < rows; position += " + members + ") {");
+      return name_axes(analysis_.inner, "position");
+    }
+    open("for (index first = member; first < rows; first += " + number(team_.members * team_.turns) + ") {");
+    line("#pragma unroll");
+    open("for (int turn = 0; turn < " + number(team_.turns) + "; ++turn) {");
+    line("const index position = first + turn * " + members + ";");
+    name_axes(analysis_.inner, "position");
+    return enter_pack("pack");
   }
   open_positions();
 }

@@ -54,8 +54,7 @@ std::int64_t longest_pack(const Kernel& kernel) {
   return kernel.body.size() > 400 ? 1 : kernel.body.size() > 160 ? 2 : 8;
 }
 
-int pack_width(const Kernel& kernel, const Analysis& analysis) {
-  if (analysis.form == Form::columns || kernel.vector_axis < 0) return 1;
+int width_of_packs(const Kernel& kernel, const Analysis& analysis) {
   const auto size = static_cast<int>(kernel.body.size());
   std::int64_t smallest = 0, largest = 0;
   for (int i = 0; i < size; ++i) {
@@ -69,6 +68,10 @@ int pack_width(const Kernel& kernel, const Analysis& analysis) {
   const Dim extent = vector_extent(kernel);
   if (extent.is_constant()) width = std::min(width, power_of_two_up_to(extent.constant()));
   return static_cast<int>(std::max<std::int64_t>(width, 1));
+}
+
+int pack_width(const Kernel& kernel, const Analysis& analysis) {
+  return analysis.form == Form::columns || kernel.vector_axis < 0 ? 1 : width_of_packs(kernel, analysis);
 }
 
 // Bytes of a warp's result of a reduction or a scan, where a block's threads join theirs.
@@ -260,6 +263,43 @@ void stream_rows(const Kernel& kernel, const Analysis& analysis, Team& team) {
   team.blocks = 1024 / team.threads;  // 64 registers a thread: with fewer, packs are asked for one after the other
 }
 
+// Sums of many rows read memory and do little else: a thread has a pack of neighbouring columns, so that a load moves 16
+// bytes, and several rows of it are on their way at any time. What comes before and after the walk has a thread a column.
+void pack_columns(const Kernel& kernel, const Analysis& analysis, Team& team) {
+  constexpr int lanes = 32;
+  constexpr std::int64_t least_units = 128, rows_on_their_way = 4;
+  Team packed = team;
+  packed.width = width_of_packs(kernel, analysis);
+  const Dim columns = vector_extent(kernel), rows = kernel.inner_count(), outer = extent_of(kernel, analysis.outer);
+  if (packed.width < 4 || analysis.phases != 1 || has_scans(kernel) || !columns.is_constant() || !rows.is_constant() ||
+      !outer.is_constant())
+    return;
+  packed.columns = lanes * packed.width;
+  packed.members = packed.width;  // a thread a column, after the walk
+  packed.threads = packed.members * lanes;
+  if (rows.constant() % (packed.members * rows_on_their_way) != 0 || columns.constant() % packed.width != 0 ||
+      outer.constant() * divide_up(columns, packed.columns).constant() < least_units)
+    return;
+  packed.turns = rows_on_their_way;
+  const auto walked = [&](int i) { return i < 0 || analysis.facts[static_cast<std::size_t>(i)].inner; };
+  for (int i = 0; i < static_cast<int>(kernel.body.size()); ++i) {
+    const Instruction& it = kernel.body[static_cast<std::size_t>(i)];
+    const Facts& facts = analysis.facts[static_cast<std::size_t>(i)];
+    if (it.kind == Kind::reduce &&
+        (it.online || it.multiplies || it.op == Op::argmax || !analysis.facts[static_cast<std::size_t>(it.args[0])].vector))
+      return;
+    if (!facts.inner) continue;
+    if (it.kind == Kind::store || (it.kind == Kind::load && facts.vector && !loads_words(kernel, analysis, packed, i)))
+      return;
+    // What differs from column to column is of the walk alone.
+    for (const int value : it.args)
+      if (!walked(value) && analysis.facts[static_cast<std::size_t>(value)].vector) return;
+    for (const int value : values_in(it.index))
+      if (analysis.facts[static_cast<std::size_t>(value)].vector) return;
+  }
+  team = packed;
+}
+
 // The outer axis along which most of what lies across the lanes is close in memory.
 void choose_tiles(const Kernel& kernel, const Analysis& analysis, Team& team) {
   constexpr std::int64_t least = 16;  // points each way: fewer do not fill a tile
@@ -408,6 +448,7 @@ ChosenTeam choose_team(const Kernel& kernel) {
     if (has_scans(kernel)) team.members = 1;  // a thread walks all rows of its column in order
     team.columns = std::max(32, 128 / team.members);
     team.threads = team.members * team.columns;
+    pack_columns(kernel, analysis, team);
   }
   return chosen;
 }
