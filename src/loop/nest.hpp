@@ -95,6 +95,7 @@ struct Team {
   int across = -1;          // the other axis of tiles: one along which memory is closer than along the lanes, and which
                             // a team turns, or the rows of a product
   int tile = 0;             // their points each way
+  bool in_blocks = false;   // what is read across is turned in registers, in blocks of a pack's width each way
   int blocks = 0;           // that a multiprocessor is to hold at once; 0: as it comes
   int ahead = 0;            // packs of a row that a thread has asked for while it uses as many before them; 0: none
 };

@@ -178,8 +178,8 @@ class Grouper {
     placement.realized = true;
   }
 
-  // What is computed, parts that are joined, say, and has been copied for a library step is read from the copy where that
-  // is its elements in order, by whoever comes after the copy: the depth of that copy, or 0.
+  // What is computed, parts that are joined, say, and has been copied for a library step is read from the copy where
+  // that is its elements in order, by whoever comes after the copy: the depth of that copy, or 0.
   int depth_of_copy(const Tensor& operand) {
     Tensor base = operand;
     while (is_view(base.node()->op) && at(base).role == Role::inlined) base = base.node()->input(0);
