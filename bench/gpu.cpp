@@ -151,9 +151,10 @@ Call conv2d() {
             sample({32, channels, size, size}, 1, dtype), sample({outputs, channels, kernel, kernel}, 2, dtype));
 }
 
+template <DType dtype, std::int64_t rows, std::int64_t columns>
 Call layernorm() {
-  return of(norm_gradients, NormOf{sample({16384, 4096}, 1, DType::bf16), Norm(sized(4096), bf16())},
-            sample({16384, 4096}, 2, DType::bf16));
+  return of(norm_gradients, NormOf{sample({rows, columns}, 1, dtype), Norm(sized(columns), {dtype, device})},
+            sample({rows, columns}, 2, dtype));
 }
 // h = x + residual and its RMS norm, and the gradients of x, residual and weight, where `upstream` are those of both.
 struct Residual {
@@ -370,7 +371,9 @@ const std::vector<Case> cases = {
     {"gpu-conv2d", "f32-7x7-stride2", conv2d<DType::f32, 3, 224, 64, 7, 2>},
     {"gpu-conv2d", "f32-1x1", conv2d<DType::f32, 256, 56, 64, 1, 1>},
     {"gpu-conv2d", "bf16-3x3", conv2d<DType::bf16, 64, 56, 64, 3, 1>},
-    {"gpu-layernorm", "bf16-16384x4096", layernorm, 8.0 * 16384 * 4096},
+    {"gpu-layernorm", "bf16-16384x4096", layernorm<DType::bf16, 16384, 4096>, 8.0 * 16384 * 4096},
+    {"gpu-layernorm", "f32-16384x4096", layernorm<DType::f32, 16384, 4096>, 16.0 * 16384 * 4096},
+    {"gpu-layernorm", "f32-4096x1024", layernorm<DType::f32, 4096, 1024>, 16.0 * 4096 * 1024},
     {"gpu-rmsnorm", "bf16-16384x4096", rmsnorm, 14.0 * 16384 * 4096},
     {"gpu-swiglu", "bf16-16384x8192", swiglu, 12.0 * 16384 * 8192},
     {"gpu-cross-entropy", "bf16-8192x50304", cross_entropy, 4.0 * 8192 * 50304},

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/fail.hpp"
-#include "codegen/cuda_loops.hpp"
+#include "codegen/cuda_packs.hpp"
 #include "loop/device_team.hpp"
 #include "loop/product_nest.hpp"
 
@@ -22,9 +22,9 @@ using loop::Statement;
 
 namespace {
 
-class Generator : DeviceLoops {
+class Generator : DevicePacks {
  public:
-  using DeviceLoops::DeviceLoops;
+  using DevicePacks::DevicePacks;
 
   CudaKernel run() {
     comments();
@@ -89,6 +89,7 @@ class Generator : DeviceLoops {
         return declare(i, from_pack(it.from) ? "p" + number(i) + ".get(j)"
                                              : "load(" + place(at(it.from).buffer, at(it.from).index) + ")");
       case Statement::Kind::recall:
+        if (team_.in_blocks) return declare(i, "p" + number(i) + ".get(j)");
         return declare(i, nest_.local(i)->scope == Scope::shared ? "load(&" + kept(i) + ")" : kept(i));
       case Statement::Kind::keep:
         return line(nest_.local(i)->scope == Scope::shared ? "store(&" + kept(i) + ", " + v(i) + ");"
@@ -98,7 +99,9 @@ class Generator : DeviceLoops {
         return line(guard() + "store(" + place(at(i).buffer, at(i).index) + ", " + v(stored(i)) + ");");
       case Statement::Kind::start: return line(reduction_type(i) + " r" + number(i) + registers(i) + ";");
       case Statement::Kind::accumulate: return accumulate(i);
-      case Statement::Kind::close: return line("r" + number(i) + ".close();");
+      case Statement::Kind::close:
+        if (!packs_columns()) line("r" + number(i) + ".close();");  // after several rows
+        return;
       case Statement::Kind::result: return declare(i, result(i));
       case Statement::Kind::barrier: return line(team_barrier());
       case Statement::Kind::fetch: return fetch(i);
@@ -131,9 +134,10 @@ class Generator : DeviceLoops {
       case Inside::function: return block() + " == 0 && threadIdx.x == 0";
       case Inside::unit:
       case Inside::turn_of_rows:
-        return analysis_.form == Form::columns ? "active && member == 0"
-               : analysis_.form == Form::rows  ? "member == 0"
-                                               : "";
+        return packs_columns()                   ? "active"
+               : analysis_.form == Form::columns ? "active && member == 0"
+               : analysis_.form == Form::rows    ? "member == 0"
+                                                 : "";
       case Inside::turn: return analysis_.form == Form::columns && team_.tile == 0 ? "active" : "";
       case Inside::element: break;
     }
@@ -153,6 +157,8 @@ class Generator : DeviceLoops {
       case Role::grid: open_grid(); break;
       case Role::team:
         if (team_.ahead > 0) return write_ahead(it);
+        if (packs_columns()) return write_packs_of_columns(it);
+        if (team_.in_blocks && kept_in(it.body[0]) >= 0) return write_blocks_of_tile(it);
         if (reads_tile(it)) return write_reads_of_tile(it);
         team_.tile == 0            ? open_team()
         : product_ < 0             ? open_team_of_tile(it)
@@ -258,6 +264,36 @@ class Generator : DeviceLoops {
     inside_ = Inside::unit;
   }
 
+  // ---- columns in packs
+  bool packs_columns() const { return analysis_.form == Form::columns && team_.tile == 0 && team_.width > 1; }
+  // Whether packs are words is asked once, in front of the loops: loads of several rows are then on their way together.
+  void write_packs_of_columns(const Statement& it) {
+    const Inside outside = inside_;
+    const int depth_outside = depth_;
+    std::string begins;
+    for (int i = 0; i < size(); ++i)
+      if (at(i).kind == Kind::load && facts(i).inner && facts(i).vector)
+        begins += (begins.empty() ? "" : ", ") + buffer_name(at(i).buffer);
+    for (const bool words : {true, false}) {
+      reads_words_ = words;
+      open(words ? "if (at_words<" + number(team_.width) + ">(" + begins + ")) {" : "else {");
+      const int depth_of_walk = depth_;
+      open_team();
+      const int depth_of_rows = depth_ - 1;
+      write(it.body);
+      while (depth_ > depth_of_rows) close();
+      for (const Statement& each : it.body) {
+        if (each.kind != Statement::Kind::close) continue;
+        line("#pragma unroll");
+        line("for (int j = 0; j < " + number(team_.width) + "; ++j) r" + number(each.instruction) + "[j].close();");
+      }
+      while (depth_ > depth_outside) close();
+      WEFT_CHECK(depth_of_walk == depth_outside + 1, kernel_.name);
+      inside_ = outside;
+    }
+    reads_words_ = false;
+  }
+
   // ---- tiles
   void write_reads_of_tile(const Statement& it) {
     const Statement& lanes = it.body[0];
@@ -290,26 +326,6 @@ class Generator : DeviceLoops {
   // ---- packs --------------------------------------------------------------------------------------------------------
   // Whether the load or store here goes through its pack.
   bool from_pack(int i) const { return inside_ == Inside::element && in_pack(i); }
-  std::string pack_type(int i) const {
-    return std::string("Pack<") + memory_type(at(i).dtype) + ", " + number(team_.width) + ">";
-  }
-  std::string pack_place(int i) const {
-    return place(at(i).buffer, at(i).index - dims::axis(pack_axis_, pack_extent())) + " + begin";
-  }
-
-  // With a predicate, which then is one for all of the pack.
-  std::string read_pack(int i) const {
-    const int predicate = at(i).kind == Kind::load ? at(i).args[0] : -1;
-    return (predicate < 0 ? ".read(" : ".read_where(" + v(predicate) + ".value, ") + pack_place(i) + ", n);";
-  }
-
-  void ask_whether_words(const std::vector<int>& loads, const std::vector<int>& stores) {
-    std::string places;
-    for (const std::vector<int>* moved : {&loads, &stores})
-      for (const int i : *moved) places += (places.empty() ? "" : ", ") + pack_place(i);
-    line("const bool words = n == " + number(team_.width) + " && at_words<" + number(team_.width) + ">(" + places +
-         ");");
-  }
   // Its predicate, which is computed for the first element.
   void declare_for_pack(int i, std::vector<int>& declared) {
     if (i < 0 || !facts(i).vector || std::ranges::find(declared, i) != declared.end()) return;
@@ -335,6 +351,10 @@ class Generator : DeviceLoops {
     std::vector<int> loads = moved_together(body, Statement::Kind::value);
     std::erase_if(loads, [&](int i) { return std::ranges::find(in_registers_, i) != in_registers_.end(); });
     const bool together = loads.size() + stores.size() > 1;
+    for (const Statement& it : body)
+      if (team_.in_blocks && it.kind == Statement::Kind::recall)
+        line("const " + pack_type(it.instruction) + " p" + number(it.instruction) + " = " + in_tile(it.instruction) +
+             ";");
     for (const Statement& it : body) {
       const bool reloads = it.kind == Statement::Kind::reload;
       const int i = it.instruction, from = reloads ? it.from : i;
@@ -349,7 +369,7 @@ class Generator : DeviceLoops {
         line("const " + pack_type(i) + "& p" + number(i) + " = later" + number(i) + "[turn];");
       else if (std::ranges::find(in_registers_, i) != in_registers_.end())
         line("const " + pack_type(i) + "& p" + number(i) + " = read" + number(i) + "[turn];");
-      else if (uses_ahead_)
+      else if (uses_ahead_ || reads_words_)
         line(pack_type(from) + " p" + number(i) + "; p" + number(i) + ".read_words(" + pack_place(from) + ");");
       else if (nest_.is_fetched(i) && !reloads)
         line("const " + pack_type(i) + " p" + number(i) + " = " + in_shared(i) + ";");
@@ -364,8 +384,7 @@ class Generator : DeviceLoops {
       for (const bool words : {true, false}) {
         if (loads.empty()) break;
         open(words ? "if (words) {" : "else {");
-        for (const int i : loads)
-          line("p" + number(i) + (words ? ".read_words(" + pack_place(i) + ");" : read_pack(i)));
+        for (const int i : loads) line("p" + number(i) + (words ? read_whole_pack(i) : read_pack(i)));
         close();
       }
     }
@@ -376,25 +395,43 @@ class Generator : DeviceLoops {
           line((kernel_.predicate >= 0 ? "if (stores) q" : "q") + number(it.instruction) + how +
                pack_place(it.instruction) + count);
     };
-    if (!together || stores.empty()) return write_packs(".write(", ", n);");
+    const char* const part = lies_apart() ? ".write_apart(" : ".write(";
+    if (!together || stores.empty()) return write_packs(part, ", n);");
     open("if (words) {");
-    write_packs(".write_words(", ");");
+    lies_apart() ? write_packs(part, concat_text(", ", team_.width, ");").c_str()) : write_packs(".write_words(", ");");
     close();
     open("else {");
-    write_packs(".write(", ", n);");
+    write_packs(part, ", n);");
     close();
   }
 
   // Whether quotients are exact is asked once for a pack, where its elements can be computed again, as none is added
   // up. It takes registers, which are bounded where they count.
   void write_elements(const std::vector<Statement>& body) {
-    const auto each = [&] {
-      const Inside outside = std::exchange(inside_, Inside::element);
+    const Inside outside = std::exchange(inside_, Inside::element);
+    const std::string among = numbers_among(body);
+    const auto elements = [&] {
       open_elements(!moves_packs_alone(body));
       write(body);
       close();
-      inside_ = outside;
     };
+    const auto each = [&] {
+      if (!among.empty()) {
+        open("if (!(" + among + ")) {");
+        among_none_ = true;
+        elements();
+        among_none_ = false;
+        close();
+        open("else {");
+      }
+      elements();
+      if (!among.empty()) close();
+    };
+    write_elements(body, each);
+    inside_ = outside;
+  }
+  template <class Each>
+  void write_elements(const std::vector<Statement>& body, const Each& each) {
     bool divides = false, adds = false;
     for (const Statement& it : body) {
       divides |= it.kind == Statement::Kind::value && divides_many(at(it.instruction));
@@ -410,45 +447,6 @@ class Generator : DeviceLoops {
     open("if (!exact) {");
     each();
     close();
-    close();
-  }
-
-  // ---- packs in shared memory
-  // Of rows that a unit walks in order there are two, which take turns.
-  bool is_ahead() const { return !analysis_.carried.empty(); }
-  void packs_in_shared_memory() {
-    Dim words = 0;
-    for (const loop::Local& local : nest_.locals) {
-      if (!local.fetched) continue;
-      const int i = local.instruction;
-      line(pack_type(i) + "* const shared" + number(i) + " = shared_packs<" + pack_type(i) + ">(" + text_of(words) +
-           ");");
-      words = words + (is_ahead() ? Dim(2 * team_.turns * team_.members) : positions()) * Dim(pack_bytes(i)) / Dim(16);
-    }
-  }
-  // The pack of this thread's position in this row, or in the next.
-  std::string in_shared(int i, bool next = false) const {
-    const std::string name = "shared" + number(i);
-    if (!is_ahead()) return name + "[position]";
-    return name + "[" + axis_name(analysis_.carried[0]) + (next ? " + 1 & 1" : " & 1") + " ? position + " +
-           number(team_.turns * team_.members) + " : position]";
-  }
-  void fetch(int i) {
-    const bool next = inside_ == Inside::turn_of_rows;
-    Dim index = expressions_.access(at(i).index).rest;
-    std::string to = "shared" + number(i) + "[position]";
-    if (is_ahead()) {
-      const int carried = analysis_.carried[0];
-      const Dim axis = dims::axis(carried, extent(carried));
-      index = dims::substitute(index, [&](const DimNode* atom) {
-        return Dim::from_node(atom).same(axis) ? (next ? axis + Dim(1) : Dim(0)) : Dim::from_node(atom);
-      });
-      if (next) to = in_shared(i, true);
-      if (next) line("if (" + axis_name(carried) + " + 1 < " + text_of(extent(carried)) + ")");
-    }
-    open_positions();
-    open_pack();
-    line(to + ".fetch(" + place(at(i).buffer, index) + " + begin, n);");
     close();
   }
 
@@ -478,9 +476,13 @@ class Generator : DeviceLoops {
   }
   // Columns that a thread holds itself have a state for each of its elements.
   std::string registers(int i) const {
+    if (state(i) == State::lanes && packs_columns()) return "[" + number(team_.width) + "]";
     return state(i) == State::columns ? "[" + number(team_.turns) + "][" + number(team_.width) + "]" : "";
   }
-  std::string held(int i) const { return "r" + number(i) + (state(i) == State::columns ? element(true) : ""); }
+  std::string held(int i) const {
+    if (state(i) == State::lanes && packs_columns()) return "r" + number(i) + "[j]";
+    return "r" + number(i) + (state(i) == State::columns ? element(true) : "");
+  }
   // The operand of a reduction or a scan, as it is added.
   std::string operand(int i) const {
     const int from = at(i).args[0];
@@ -531,7 +533,8 @@ class Generator : DeviceLoops {
       case State::columns: joined = held(i) + ".folded()"; break;
       case State::tile: joined = held(i) + ".sums[turn / 4][turn % 4]"; break;
       case State::lanes:
-        joined = "join_columns<" + number(team_.columns) + ", " + number(team_.members) + ">(" + held(i) + ")";
+        joined = (packs_columns() ? "join_packs_of_columns<" : "join_columns<") + number(team_.columns / team_.width) +
+                 ", " + number(team_.members) + ">(r" + number(i) + ")";
         break;
       default: joined = held(i) + ".joined()";
     }
@@ -545,6 +548,7 @@ class Generator : DeviceLoops {
   const std::vector<int> ahead_ = loop::loads_ahead(kernel_, analysis_);
   const std::vector<int> later_ = loop::loads_of_later_walks(loop::choose_team(kernel_), kernel_);
   bool uses_ahead_ = false;        // whose packs are there
+  bool reads_words_ = false;       // packs begin at words here
   std::vector<int> in_registers_;  // loads of a tile that have been read
 };
 

@@ -43,7 +43,9 @@ void DeviceLoops::open_grid() {
 }
 
 void DeviceLoops::open_grid_of_packs() {
-  const Dim chunks = loop::divide_up(vector_extent(), team_.width), units = product(analysis_.outer) * chunks;
+  const Dim chunks = lies_apart() ? loop::divide_up(vector_extent(), team_.width * warp) * Dim(warp)
+                                  : loop::divide_up(vector_extent(), team_.width);
+  const Dim units = product(analysis_.outer) * chunks;
   const std::string threads = number(team_.threads);
   const bool flat = analysis_.outer.empty();
   line("const index units = " + text_of(units) + ";");
@@ -66,8 +68,12 @@ void DeviceLoops::open_grid_of_tiles() {
   std::erase(others, row);
   const std::string size = number(team_.tile);
   for (const loop::Local& local : nest_.locals)
-    line(std::string("__shared__ ") + memory_type(at(local.instruction).dtype) + " kept" + number(local.instruction) +
-         "[" + number(local.over[0].piece) + "][" + number(local.over[1].piece + 1) + "];");
+    if (team_.in_blocks)
+      line(std::string("__shared__ Pack<") + memory_type(at(local.instruction).dtype) + ", " + number(team_.width) +
+           "> kept" + number(local.instruction) + "[" + size + "][" + number(team_.tile / team_.width) + "];");
+    else
+      line(std::string("__shared__ ") + memory_type(at(local.instruction).dtype) + " kept" + number(local.instruction) +
+           "[" + number(local.over[0].piece) + "][" + number(local.over[1].piece + 1) + "];");
   const Dim units = product(others) * down * along;
   line("const index units = " + text_of(units) + ", down = " + text_of(down) + ", along = " + text_of(along) + ";");
   open("for (index unit = " + block() + "; unit < units; unit += " + blocks() + ") {");
@@ -164,15 +170,20 @@ void DeviceLoops::open_grid_of_rows() {
 }
 
 void DeviceLoops::open_grid_of_columns() {
-  const std::string width = number(team_.columns);
+  const std::string width = number(team_.columns), lanes = number(team_.columns / team_.width);
   const Dim chunks = loop::divide_up(vector_extent(), team_.columns), units = product(analysis_.outer) * chunks;
-  line("const int member = threadIdx.x / " + width + ";");
+  const bool packed = team_.width > 1;
+  line("const int member = threadIdx.x / " + lanes + ";");
   line("const index units = " + text_of(units) + ", chunks = " + text_of(chunks) +
        ", rows = " + text_of(kernel_.inner_count()) + ";");
   open("for (index unit = " + block() + "; unit < units; unit += " + blocks() + ") {");
   name_axes(analysis_.outer, "unit / chunks");
-  line("const index column = unit % chunks * " + width + " + index(threadIdx.x) % " + width + ";");
+  line("const index column = unit % chunks * " + width + " + index(threadIdx.x)" +
+       (packed ? ";" : " % " + width + ";"));
   line("const bool active = column < " + text_of(vector_extent()) + ";");
+  if (packed)
+    line("const index pack = lesser<index>(unit % chunks * " + lanes + " + index(threadIdx.x) % " + lanes + ", " +
+         text_of(loop::divide_up(vector_extent(), team_.width) - Dim(1)) + ");");
   line("const index " + vector_name() + " = active ? column : " + text_of(vector_extent() - Dim(1)) + ";");
   blocks_ = units;
 }
@@ -181,8 +192,16 @@ void DeviceLoops::open_team() {
   inside_ = Inside::turn;
   const std::string members = number(team_.members);
   if (analysis_.form == Form::columns) {
-    open("for (index position = member; position < rows; position += " + members + ") {");
-    return name_axes(analysis_.inner, "position");
+    if (team_.width == 1) {
+      open("for (index position = member; position < rows; position += " + members + ") {");
+      return name_axes(analysis_.inner, "position");
+    }
+    open("for (index first = member; first < rows; first += " + number(team_.members * team_.turns) + ") {");
+    line("#pragma unroll");
+    open("for (int turn = 0; turn < " + number(team_.turns) + "; ++turn) {");
+    line("const index position = first + turn * " + members + ";");
+    name_axes(analysis_.inner, "position");
+    return enter_pack("pack");
   }
   open_positions();
 }
@@ -223,6 +242,9 @@ void DeviceLoops::enter_pack(std::string number) {
 }
 
 std::string DeviceLoops::pack_begin() const {
+  if (lies_apart())
+    return "(" + pack_ + ") / " + number(warp) + " * " + number(warp * team_.width) + " + (" + pack_ + ") % " +
+           number(warp);
   return (pack_.find(' ') == std::string::npos ? pack_ : "(" + pack_ + ")") + " * " + number(team_.width);
 }
 
@@ -238,6 +260,9 @@ void DeviceLoops::open_pack() {
          " - begin)) : 0;");
   else if (whole())
     line("constexpr int n = " + number(team_.width) + ";");
+  else if (lies_apart())
+    line("const int n = int(lesser<index>(" + number(team_.width) + ", (" + text_of(pack_extent()) + " - begin + " +
+         number(warp - 1) + ") / " + number(warp) + "));");
   else
     line("const int n = int(lesser<index>(" + number(team_.width) + ", " + text_of(pack_extent()) + " - begin));");
 }
@@ -247,7 +272,8 @@ void DeviceLoops::open_elements(bool asks_each) {
   line("#pragma unroll");
   open("for (int j = 0; j < " + number(team_.width) + "; ++j) {");
   if (asks_each && (!whole() || !all_exist_)) line("if (j >= n) continue;");
-  line("const index " + pack_axis_name() + " = begin + j;");
+  line("const index " + pack_axis_name() + " = begin + j" + (lies_apart() ? " * " + number(warp) : std::string()) +
+       ";");
 }
 
 std::vector<int> DeviceLoops::moved_together(const std::vector<Statement>& body, Statement::Kind kind) const {
@@ -287,6 +313,8 @@ bool DeviceLoops::reads_tile(const Statement& it) {
 }
 
 bool DeviceLoops::strides() const {
+  if (analysis_.form == Form::rows) return !analysis_.carried.empty() || team_.ahead > 0;
+  if (lies_apart()) return false;
   if (analysis_.form != Form::pointwise || !analysis_.outer.empty()) return true;
   constexpr double operations_a_byte = 3.5;
   double operations = 0, bytes = 0;

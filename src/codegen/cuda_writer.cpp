@@ -116,13 +116,18 @@ bool DeviceWriter::compares_position(const Instruction& it) const {
          loop::fits_32_bits(kernel_);
 }
 
-std::string DeviceWriter::position_compared(const Instruction& it) const {
-  const std::string number = v(it.args[0]);
+std::string DeviceWriter::pack_compared(const Instruction& it) const {
   const Access access = expressions_.access(at(it.args[1]).index);
-  if (inside_ != Inside::element || team_.width == 1 || access.kind != Access::Kind::contiguous)
-    return "is_position(" + number + ", " + text_of(at(it.args[1]).index) + ", 0)";
+  if (inside_ != Inside::element || team_.width == 1 || lies_apart() || access.kind != Access::Kind::contiguous)
+    return "";
   const std::string rest = access.rest.same(Dim(0)) ? "" : text_of(access.rest) + " + ";
-  return "is_position(" + number + ", " + rest + "begin, j)";
+  return v(it.args[0]) + ", " + rest + "begin";
+}
+
+std::string DeviceWriter::position_compared(const Instruction& it) const {
+  const std::string pack = pack_compared(it);
+  if (pack.empty()) return "is_position(" + v(it.args[0]) + ", " + text_of(at(it.args[1]).index) + ", 0)";
+  return among_none_ ? "false" : "is_position(" + pack + ", j)";
 }
 
 void DeviceWriter::declare(int i, const std::string& right) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "codegen/cpp_expression.hpp"
+#include "loop/device_team.hpp"
 #include "loop/nest.hpp"
 
 namespace weft::codegen {
@@ -47,10 +48,15 @@ class DeviceWriter {
   // A load where a predicate that differs from lane to lane is the same for all of a pack: of parts that are joined,
   // say.
   bool in_pack_where(int i) const;
+  // Where rows begin at no word, a pack's elements lie a warp apart: the lanes of a warp then read and write
+  // neighbours.
+  bool lies_apart() const { return lies_apart_; }
   // Packs of a row.
   Dim positions() const { return product(analysis_.inner) * loop::divide_up(vector_extent(), team_.width); }
   // All packs are full.
-  bool whole() const { return team_.width == 1 || (pack_extent() % Dim(team_.width)).same(Dim(0)); }
+  bool whole() const {
+    return team_.width == 1 || (pack_extent() % Dim(team_.width * (lies_apart() ? warp : 1))).same(Dim(0));
+  }
   void find_index_values();
 
   // ---- the head of the function ----
@@ -64,6 +70,8 @@ class DeviceWriter {
   // than the position's 32.
   bool compares_position(const loop::Instruction& it) const;
   std::string position_compared(const loop::Instruction& it) const;
+  // The number and the first position of a pack in one of which it may be; nothing where it is asked of one position.
+  std::string pack_compared(const loop::Instruction& it) const;
   // Whether the elements of a pack are divided by one number, whose reciprocal then is found once (Divisor of
   // cuda.inc).
   bool divides_many(const loop::Instruction& it) const;
@@ -84,7 +92,10 @@ class DeviceWriter {
   const Expressions expressions_;
   std::vector<bool> index_values_;
   Inside inside_ = Inside::function;
-  bool divides_nearly_ = false;          // quotients that are not surely exact are told, and found again
+  bool among_none_ = false;      // no number that is compared with positions is one of this pack's
+  bool divides_nearly_ = false;  // quotients that are not surely exact are told, and found again
+  static constexpr int warp = 32;
+  const bool lies_apart_ = loop::begins_at_no_word(kernel_, analysis_, team_);
   int pack_axis_ = kernel_.vector_axis;  // along which packs lie here: the lanes, but where a tile is turned
   std::string text_;
   int depth_ = 0;

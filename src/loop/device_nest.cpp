@@ -245,6 +245,7 @@ class DeviceNest : Nester {
       start_scans(phase, State::lanes);
       if (!walk(phase).empty())
         loop(Role::team, walked(analysis().inner), [&] {
+          if (team().width > 1) return pack(walk(phase), reductions);
           for (const Step& it : walk(phase))
             if (at(it.instruction).kind != Kind::store && at(it.instruction).kind != Kind::reduce) step(it);
           for (const int i : reductions) {

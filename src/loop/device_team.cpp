@@ -8,41 +8,6 @@ namespace weft::loop {
 
 namespace {
 
-// The largest absolute value that an index can have; nothing where a symbol leaves it open. `largest`: of its parts,
-// too.
-std::optional<double> magnitude(Dim dim, double& largest, const SymbolBound& symbol) {
-  double total = 0;
-  for (const DimTerm& term : dims::terms(dim)) {
-    double product =
-        term.coefficient < 0 ? -static_cast<double>(term.coefficient) : static_cast<double>(term.coefficient);
-    for (const DimNode* factor : term.factors) {
-      std::optional<double> bound;
-      switch (factor->kind) {
-        case DimKind::axis:
-        case DimKind::value: bound = magnitude(factor->extent, largest, symbol); break;
-        case DimKind::floor_divide:
-        case DimKind::modulo: {
-          const std::optional<double> left = magnitude(factor->left, largest, symbol),
-                                      right = magnitude(factor->right, largest, symbol);
-          if (!left || !right) break;
-          const bool divides = factor->kind == DimKind::floor_divide;
-          bound = !factor->right.is_constant() ? std::max(*left, *right) : divides ? *left / *right + 1 : *right;
-          break;
-        }
-        case DimKind::sum: bound = magnitude(Dim::from_node(factor), largest, symbol); break;
-        case DimKind::symbol:
-          if (symbol) bound = symbol(*factor);
-          break;
-      }
-      if (!bound) return std::nullopt;
-      product *= *bound;
-    }
-    total += product;
-  }
-  largest = std::max(largest, total);
-  return total;
-}
-
 std::int64_t power_of_two_up_to(std::int64_t n) {
   return n < 1 ? 1 : static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(n)));
 }
@@ -54,8 +19,7 @@ std::int64_t longest_pack(const Kernel& kernel) {
   return kernel.body.size() > 400 ? 1 : kernel.body.size() > 160 ? 2 : 8;
 }
 
-int pack_width(const Kernel& kernel, const Analysis& analysis) {
-  if (analysis.form == Form::columns || kernel.vector_axis < 0) return 1;
+int width_of_packs(const Kernel& kernel, const Analysis& analysis) {
   const auto size = static_cast<int>(kernel.body.size());
   std::int64_t smallest = 0, largest = 0;
   for (int i = 0; i < size; ++i) {
@@ -69,6 +33,10 @@ int pack_width(const Kernel& kernel, const Analysis& analysis) {
   const Dim extent = vector_extent(kernel);
   if (extent.is_constant()) width = std::min(width, power_of_two_up_to(extent.constant()));
   return static_cast<int>(std::max<std::int64_t>(width, 1));
+}
+
+int pack_width(const Kernel& kernel, const Analysis& analysis) {
+  return analysis.form == Form::columns || kernel.vector_axis < 0 ? 1 : width_of_packs(kernel, analysis);
 }
 
 // Bytes of a warp's result of a reduction or a scan, where a block's threads join theirs.
@@ -260,6 +228,79 @@ void stream_rows(const Kernel& kernel, const Analysis& analysis, Team& team) {
   team.blocks = 1024 / team.threads;  // 64 registers a thread: with fewer, packs are asked for one after the other
 }
 
+// Sums of many rows read memory and do little else: a thread has a pack of neighbouring columns, so that a load moves
+// 16 bytes, and several rows of it are on their way at any time. What comes before and after the walk has a thread a
+// column.
+void pack_columns(const Kernel& kernel, const Analysis& analysis, Team& team) {
+  constexpr int lanes = 32;
+  constexpr std::int64_t least_units = 128, rows_on_their_way = 4;
+  Team packed = team;
+  packed.width = width_of_packs(kernel, analysis);
+  const Dim columns = vector_extent(kernel), rows = kernel.inner_count(), outer = extent_of(kernel, analysis.outer);
+  if (packed.width < 4 || analysis.phases != 1 || has_scans(kernel) || !columns.is_constant() || !rows.is_constant() ||
+      !outer.is_constant())
+    return;
+  packed.columns = lanes * packed.width;
+  packed.members = packed.width;  // a thread a column, after the walk
+  packed.threads = packed.members * lanes;
+  if (rows.constant() % (packed.members * rows_on_their_way) != 0 || columns.constant() % packed.width != 0 ||
+      outer.constant() * divide_up(columns, packed.columns).constant() < least_units)
+    return;
+  packed.turns = rows_on_their_way;
+  const auto walked = [&](int i) { return i < 0 || analysis.facts[static_cast<std::size_t>(i)].inner; };
+  for (int i = 0; i < static_cast<int>(kernel.body.size()); ++i) {
+    const Instruction& it = kernel.body[static_cast<std::size_t>(i)];
+    const Facts& facts = analysis.facts[static_cast<std::size_t>(i)];
+    if (it.kind == Kind::reduce && (it.online || it.multiplies || it.op == Op::argmax ||
+                                    !analysis.facts[static_cast<std::size_t>(it.args[0])].vector))
+      return;
+    if (!facts.inner) continue;
+    if (it.kind == Kind::store || (it.kind == Kind::load && facts.vector && !loads_words(kernel, analysis, packed, i)))
+      return;
+    // What differs from column to column is of the walk alone.
+    for (const int value : it.args)
+      if (!walked(value) && analysis.facts[static_cast<std::size_t>(value)].vector) return;
+    for (const int value : values_in(it.index))
+      if (analysis.facts[static_cast<std::size_t>(value)].vector) return;
+  }
+  team = packed;
+}
+
+// Whether one load, and no store, lies across, and its packs begin at words where its buffer does.
+bool reads_words_across(const Kernel& kernel, const Analysis& analysis, const Team& team) {
+  int loads = 0;
+  for (int i = 0; i < static_cast<int>(kernel.body.size()); ++i) {
+    if (!turns(kernel, analysis, i, team.across)) continue;
+    const Instruction& it = kernel.body[static_cast<std::size_t>(i)];
+    const Dim axis = dims::axis(team.across, kernel.axes[static_cast<std::size_t>(team.across)].extent);
+    const dims::Linear along = dims::linear_in(it.index, axis);
+    if (it.kind != Kind::load || !along.linear || !along.coefficient.same(Dim(1))) return false;
+    for (const DimTerm& term : dims::terms(it.index - axis))
+      if (term.coefficient % team.width != 0) return false;
+    ++loads;
+  }
+  return loads == 1;
+}
+
+// Loads that lie across, in words of 16 bytes each way: a thread turns a block of its packs in registers, and a tile
+// has one for each thread. Where there are enough of such tiles to fill a device.
+bool turn_in_blocks(const Kernel& kernel, const Analysis& analysis, Team& team, std::int64_t bytes, std::int64_t size) {
+  constexpr std::int64_t least_tiles = 264;  // two and more for each multiprocessor of a large device
+  if (size != 2 && size != 4) return false;
+  Team turning = team;
+  turning.width = static_cast<int>(16 / size);
+  turning.tile = turning.width * 16;
+  turning.in_blocks = true;
+  if (bytes != size || longest_pack(kernel) < turning.width || !reads_words_across(kernel, analysis, turning))
+    return false;
+  const Dim down = kernel.axes[static_cast<std::size_t>(team.across)].extent, along = vector_extent(kernel);
+  if (!(down % Dim(turning.tile)).same(Dim(0)) || !(along % Dim(turning.tile)).same(Dim(0))) return false;
+  const Dim points = extent_of(kernel, analysis.outer) * along;
+  if (!points.is_constant() || points.constant() / (turning.tile * turning.tile) < least_tiles) return false;
+  team = turning;
+  return true;
+}
+
 // The outer axis along which most of what lies across the lanes is close in memory.
 void choose_tiles(const Kernel& kernel, const Analysis& analysis, Team& team) {
   constexpr std::int64_t least = 16;  // points each way: fewer do not fill a tile
@@ -287,6 +328,7 @@ void choose_tiles(const Kernel& kernel, const Analysis& analysis, Team& team) {
   if (most == 0) return;
   constexpr std::int64_t room = 40 << 10;  // of the 48 KB that need not be asked for
   team.tile = bytes * 64 * 65 <= room ? 64 : bytes * 32 * 33 <= room ? 32 : 0;
+  if (turn_in_blocks(kernel, analysis, team, bytes, narrowest)) return;
   const std::int64_t turns = team.tile * team.tile / team.threads;
   if (turns > 0) team.width = static_cast<int>(std::min({8 / narrowest, turns, longest_pack(kernel)}));
 }
@@ -335,6 +377,20 @@ bool is_same_in_packs(const Kernel& kernel, const Analysis& analysis, int predic
   const Dim rest = it.index - along.coefficient * axis;
   return std::ranges::all_of(dims::terms(along.coefficient.constant() > 0 ? rest : rest + Dim(1)),
                              [&](const DimTerm& term) { return term.coefficient % width == 0; });
+}
+
+bool begins_at_no_word(const Kernel& kernel, const Analysis& analysis, const Team& team) {
+  if (analysis.form != Form::pointwise || team.tile > 0 || team.width == 1) return false;
+  bool between = false;
+  for (int i = 0; i < static_cast<int>(kernel.body.size()); ++i) {
+    const Instruction& it = kernel.body[static_cast<std::size_t>(i)];
+    if (it.kind == Kind::load && it.args[0] >= 0) return false;  // which may be read where it is one for a pack
+    if (!is_contiguous(kernel, analysis, i)) continue;
+    for (const DimTerm& term : dims::terms(access(kernel, analysis, it.index).rest))
+      between |= term.coefficient % team.width != 0 &&
+                 std::ranges::all_of(term.factors, [](const DimNode* factor) { return factor->kind == DimKind::axis; });
+  }
+  return between;
 }
 
 bool holds_row(const Kernel& kernel) {
@@ -408,26 +464,9 @@ ChosenTeam choose_team(const Kernel& kernel) {
     if (has_scans(kernel)) team.members = 1;  // a thread walks all rows of its column in order
     team.columns = std::max(32, 128 / team.members);
     team.threads = team.members * team.columns;
+    pack_columns(kernel, analysis, team);
   }
   return chosen;
-}
-
-bool fits_32_bits(const Kernel& kernel, const SymbolBound& bound) {
-  if (kernel.small) return true;
-  constexpr double small_index = 1 << 30;
-  double points = 1;
-  for (const Axis& axis : kernel.axes) {
-    double largest = 0;
-    const std::optional<double> extent = magnitude(axis.extent, largest, bound);
-    if (!extent || largest > small_index) return false;
-    points *= *extent;
-  }
-  if (points > small_index) return false;
-  for (const Instruction& instruction : kernel.body) {
-    double largest = 0;
-    if (!magnitude(instruction.index, largest, bound) || largest > small_index) return false;
-  }
-  return true;
 }
 
 }  // namespace weft::loop

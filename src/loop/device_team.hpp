@@ -1,9 +1,7 @@
 // Chooses how a device is used for a kernel: packs, teams and block sizes. Runs before its loops are made. In: a
 // kernel. Out: the team, and what it holds of a row.
 #pragma once
-#include <functional>
-#include <optional>
-
+#include "loop/index_width.hpp"
 #include "loop/nest.hpp"
 
 namespace weft::loop {
@@ -40,12 +38,10 @@ bool has_scans(const Kernel& kernel);
 // Whether a predicate is the same for all elements of each pack: it tells positions apart at multiples of the width
 // alone.
 bool is_same_in_packs(const Kernel& kernel, const Analysis& analysis, int predicate, int width);
+// Whether rows of a pointwise kernel are read or written in packs of which most begin between words, whatever the
+// buffers begin at: a slice from the second column on, say.
+bool begins_at_no_word(const Kernel& kernel, const Analysis& analysis, const Team& team);
 // Whether a load or store goes through tiles of the lanes and this axis.
 bool turns(const Kernel& kernel, const Analysis& analysis, int instruction, int axis);
-
-// Every index, with room for a loop variable to step over the end. `bound`: the greatest value of a symbol; without it,
-// and where it gives none, it may be anything.
-using SymbolBound = std::function<std::optional<double>(const DimNode& symbol)>;
-bool fits_32_bits(const Kernel& kernel, const SymbolBound& bound = {});
 
 }  // namespace weft::loop

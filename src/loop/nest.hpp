@@ -85,15 +85,17 @@ enum class State : std::uint8_t {
 
 // How a device is used.
 struct Team {
-  int width = 1;    // elements of the vector axis in a thread's pack
+  int width = 1;    // elements of the vector axis in a thread's pack; of columns, in their walk alone
   int members = 1;  // threads that share a row, or a column
   int columns = 1;  // columns that lie side by side
   int threads = 256;
-  std::int64_t turns = 0;   // packs that a thread has in a row, where values are kept in registers; else 0
+  std::int64_t turns = 0;   // packs that a thread has in a row, where values are kept in registers, and of columns the
+                            // rows of packs that are on their way; else 0
   std::int64_t shared = 0;  // bytes of shared memory that hold fetched packs
   int across = -1;          // the other axis of tiles: one along which memory is closer than along the lanes, and which
                             // a team turns, or the rows of a product
   int tile = 0;             // their points each way
+  bool in_blocks = false;   // what is read across is turned in registers, in blocks of a pack's width each way
   int blocks = 0;           // that a multiprocessor is to hold at once; 0: as it comes
   int ahead = 0;            // packs of a row that a thread has asked for while it uses as many before them; 0: none
 };

@@ -178,6 +178,17 @@ class Grouper {
     placement.realized = true;
   }
 
+  // What is computed, parts that are joined, say, and has been copied for a library step is read from the copy where
+  // that is its elements in order, by whoever comes after the copy: the depth of that copy, or 0.
+  int depth_of_copy(const Tensor& operand) {
+    Tensor base = operand;
+    while (is_view(base.node()->op) && at(base).role == Role::inlined) base = base.node()->input(0);
+    if (!at(base).copied) return 0;
+    const int depth = at(base).depth;
+    while (is_view(base.node()->op)) base = base.node()->input(0);
+    return at(base).role == Role::grouped && !at(base).realized ? depth : 0;
+  }
+
   void open(const Node& node, const Shape& domain, std::string why) {
     Placement& placement = at(node);
     Group fresh;
@@ -195,7 +206,8 @@ class Grouper {
     fresh.region = region_of(node);
     fresh.reads = fit_.reads_of(node).values;
     fresh.depth = depth_before(node);
-    for (const Tensor& operand : node.inputs()) fresh.depth = std::max(fresh.depth, at(operand).depth);
+    for (const Tensor& operand : node.inputs())
+      fresh.depth = std::max({fresh.depth, at(operand).depth, fresh.reduces ? depth_of_copy(operand) : 0});
     fresh.depth += 1;
     placement.role = Role::grouped;
     placement.realized = !fuses_;

@@ -1,6 +1,7 @@
 #include "schedule/lower.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -516,6 +517,14 @@ bool has_few_columns(const Kernel& kernel) {
   return rows.is_constant() && columns.is_constant() && columns.constant() <= 8192 &&
          rows.constant() >= 4 * device_part_rows;
 }
+// About so many blocks of 256 columns are three for each multiprocessor of a large device, and few parts to be joined.
+std::int64_t rows_of_few_columns(const Kernel& kernel) {
+  constexpr std::int64_t units = 384, columns_of_unit = 256, many = 8192;
+  const std::int64_t rows = kernel.inner_count().constant(), points = rows * kernel.outer_count().constant();
+  const auto wanted = std::bit_floor(static_cast<std::uint64_t>(points / (columns_of_unit * units)));
+  return std::clamp(static_cast<std::int64_t>(wanted), rows < many ? device_part_rows : device_part_rows / 2,
+                    2 * device_part_rows);
+}
 
 }  // namespace
 
@@ -569,7 +578,7 @@ loop::Stages lower(const LoweringContext& context, const Group& walked, int grou
                          : column_chunk);
   else if (reduces && !on_host && !inner && has_few_columns(kernel) && loop::can_cut(kernel) &&
            loop::walks_once(kernel))
-    stages = loop::cut_reductions(kernel, device_part_rows);
+    stages = loop::cut_reductions(kernel, rows_of_few_columns(kernel));
   else
     stages.kernels.push_back(std::move(kernel));
   for (Kernel& stage : stages.kernels) {

@@ -219,3 +219,15 @@ TEST_CASE("pads and concatenations of all forms read what the reference reads, a
     CHECK(moved(t.schedule({value})) == moved_in_reference(t.graph({value})));
   }
 }
+
+// Gradients of q, k and v, say: their joined copy, of which the gradient of a bias is the sum.
+TEST_CASE("parts that are joined for a product are added up from their copy") {
+  Traced t;
+  const Tensor q = t.f32(2, 3, 8, 4), k = t.f32(2, 3, 8, 4);
+  const auto part = [](const Tensor& x, int before) { return pad(unsqueeze(x, 0), 0, before, 1 - before); };
+  const Tensor joined = reshape(permute(part(q, 0) + part(k, 1), {1, 3, 0, 2, 4}), {16, 24});
+  const Schedule schedule = t.schedule({matmul(joined, t.f32(24, 4)), sum(joined, {0})});
+  REQUIRE(kernels(schedule) == 2);
+  const loop::Kernel& added = kernel(schedule, 1);
+  CHECK(std::ranges::count(added.body, loop::Kind::load, &loop::Instruction::kind) == 1);
+}
