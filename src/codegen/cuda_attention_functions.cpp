@@ -67,6 +67,7 @@ class Writer {
       // Of the f32 numbers n / 2^24, those that are not below the probability.
       const double least = std::ceil(std::ldexp(double{static_cast<float>(dropout.probability)}, 24));
       if (least >= std::ldexp(1.0, 24)) return {};
+      made.text += std::string("  using Group = ") + (dropout.is_short ? "unsigned" : "uint64") + ";\n";
       made.text += "  static constexpr unsigned least_kept = " + std::to_string(static_cast<unsigned>(least)) +
                    ";\n  static constexpr float kept = " +
                    literal(DType::f32, std::bit_cast<std::uint64_t>(double{kept_by(dropout)})) + ";\n";

@@ -22,6 +22,7 @@ struct CudaAttentionFunctions {
 struct CudaAttentionDropout {
   double probability = 0;       // 0: none
   bool draws_together = false;  // the count of keys is a multiple of four
+  bool is_short = false;        // so many weights that an index of four fits 32 bits
 };
 // What stays of the weights on average.
 float kept_by(const CudaAttentionDropout& dropout);

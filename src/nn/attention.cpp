@@ -167,9 +167,8 @@ void check_attention(const Tensor& query, const Tensor& key, const Tensor& value
     fail(attention_name, loc, "a mask must be bool or floating, it is ", to_string(type_of(options.attn_mask)));
 }
 
-}  // namespace
-
-Tensor scaled_dot_product_attention(At query, At key, At value, const AttentionOptions& options) {
+// scaled_dot_product_attention, whose dropout is by `given`, where it is not null, else by a draw of its own.
+Tensor attention_by(const Draw* given, At query, At key, At value, const AttentionOptions& options) {
   LooseComposite call(attention_name, query.loc);
   Tensor q = resolve(query, attention_name), k = resolve(key, attention_name), v = resolve(value, attention_name);
   check_attention(q, k, v, options, call.loc());
@@ -205,7 +204,8 @@ Tensor scaled_dot_product_attention(At query, At key, At value, const AttentionO
     mask = expand(mask, pairs);
   }
   Draw draw;
-  if (options.dropout_p > 0) draw = next_draw(options.generator ? *options.generator : default_generator(), call.loc());
+  if (options.dropout_p > 0)
+    draw = given ? *given : next_draw(options.generator ? *options.generator : default_generator(), call.loc());
   if (options.dropout_p > 0 && !may_be_fused(type_of(q)))
     return attend(how, q, k, v, {mask, mods.captured, draw}, nullptr);
   std::vector<Tensor> operands = {std::move(q), std::move(k), std::move(v)};
@@ -221,6 +221,12 @@ Tensor scaled_dot_product_attention(At query, At key, At value, const AttentionO
       },
       how.has_mods() ? nullptr : differentiate_attention);
   return results[0];
+}
+
+}  // namespace
+
+Tensor scaled_dot_product_attention(At query, At key, At value, const AttentionOptions& options) {
+  return attention_by(nullptr, query, key, value, options);
 }
 
 // ---- multi-head attention -------------------------------------------------------------------------------------------
@@ -351,8 +357,12 @@ MultiheadResult MultiheadAttention::operator()(At query, At key, At value, const
                         autocast_dtype("softmax", type_of(parts[0]).dtype));
   Tensor mixed;
   if (rate > 0) {
-    result.weights = weft::dropout(result.weights, rate);
-    mixed = matmul(result.weights, parts[2]);
+    const Draw draw = next_draw(default_generator(), call.loc());
+    result.weights = dropped(result.weights, rate, draw, call.loc());
+    if (may_be_fused(type_of(parts[0])) && !mask.defined())
+      mixed = attention_by(&draw, parts[0], parts[1], parts[2], {.dropout_p = rate, .is_causal = is_causal});
+    else
+      mixed = matmul(result.weights, parts[2]);
   } else {
     mixed = scaled_dot_product_attention(parts[0], parts[1], parts[2], {.attn_mask = mask, .is_causal = is_causal});
   }

@@ -44,7 +44,12 @@ std::optional<OwnAttention> own_attention(const Node& node, Device device) {
   if (!(called.scale > 0) || !codegen::fits_cuda_attention(fixed.features, fixed.value_features)) return {};
   const std::optional<bool> on_hopper = runtime::cuda::attends_on_hopper(device, fixed.features, fixed.value_features);
   if (!on_hopper) return {};
-  const codegen::CudaAttentionDropout dropout{call->dropout, (attention_dims(*call)[4] % Dim(4)).same(Dim(0))};
+  const std::vector<Dim> dims = attention_dims(*call);
+  const Dim weights = dims[0] * dims[1] * dims[3] * dims[4];
+  const codegen::CudaAttentionDropout dropout{
+      .probability = call->dropout,
+      .draws_together = (dims[4] % Dim(4)).same(Dim(0)),
+      .is_short = weights.is_constant() && weights.constant() <= std::int64_t{1} << 33};
   auto functions = codegen::cuda_attention_functions(called.has_mods() ? attention_mods(called.mods) : AttentionMods(),
                                                      called.is_causal, fixed.is_backward, dropout);
   if (!functions) return {};

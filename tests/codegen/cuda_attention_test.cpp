@@ -24,7 +24,8 @@ std::string functions(bool changes_scores, bool masks, int draws_together = 0) {
   return std::string("struct Captured {\n  static constexpr bool changes_scores = ") + flag(changes_scores) +
          ", masks = " + flag(masks) + ", has_band = " + flag(!masks) +
          ";\n  static constexpr int draws_together = " + std::to_string(draws_together) +
-         ";\n  static constexpr unsigned least_kept = 1677722;\n  static constexpr float kept = 0.9f;\n"
+         ";\n  using Group = unsigned;\n  static constexpr unsigned least_kept = 1677722;\n  static constexpr float "
+         "kept = 0.9f;\n"
          "  const int* document;\n  const long *seed, *offset;\n};\n"
          "WEFT_DEVICE float weft_score(float score, int, int, int, int, const Captured&) {\n"
          "  return 30.0f * attention::tanh_of(score / 30.0f);\n}\n"
