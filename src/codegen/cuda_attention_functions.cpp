@@ -3,7 +3,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstdlib>
 #include <string_view>
 #include <vector>
 
@@ -68,9 +67,6 @@ class Writer {
       // Of the f32 numbers n / 2^24, those that are not below the probability.
       const double least = std::ceil(std::ldexp(double{static_cast<float>(dropout.probability)}, 24));
       if (least >= std::ldexp(1.0, 24)) return {};
-      const char* const mode = std::getenv("DROP_MODE"), *const batch = std::getenv("DROP_BATCH");
-      made.text += std::string("  static constexpr int mode = ") + (mode ? mode : "0") +
-                   ", batch = " + (batch ? batch : "4") + ";\n";
       made.text += std::string("  using Group = ") + (dropout.is_short ? "unsigned" : "uint64") + ";\n";
       made.text += "  static constexpr unsigned least_kept = " + std::to_string(static_cast<unsigned>(least)) +
                    ";\n  static constexpr float kept = " +
