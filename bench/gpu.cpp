@@ -240,7 +240,7 @@ Call adamw() {
   };
 }
 
-// Batch 4, 16 heads; forward, or with its gradients.
+// Batch 4, 16 heads where nothing else is said; forward, or with its gradients.
 struct Attended {
   Tensor q, k, v;
   WEFT_MEMBERS(q, k, v)
@@ -258,9 +258,16 @@ constexpr auto in_documents = [](const Attended& at, const Tensor& document) {
   return weft::nn::scaled_dot_product_attention(at.q, at.k, at.v,
                                                 {.mask_mod = weft::nn::causal() & weft::nn::document_mask(document)});
 };
-template <auto f, std::int64_t time, std::int64_t depth, bool backward>
+// Causal, a tenth of the weights dropped. By a generator of its own: the state of the default one lies on the host,
+// which each call would wait for.
+constexpr auto with_dropout = [](const Attended& at, const Tensor&) {
+  weft::Generator generator(7);
+  return weft::nn::scaled_dot_product_attention(at.q, at.k, at.v,
+                                                {.dropout_p = 0.1, .is_causal = true, .generator = &generator});
+};
+template <auto f, std::int64_t time, std::int64_t depth, bool backward, std::int64_t batch = 4, std::int64_t heads = 16>
 Call attention_by() {
-  const std::vector<std::int64_t> sizes{4, 16, time, depth};
+  const std::vector<std::int64_t> sizes{batch, heads, time, depth};
   const Attended at{sample(sizes, 1, DType::bf16), sample(sizes, 2, DType::bf16), sample(sizes, 3, DType::bf16)};
   const Tensor document = to(floor_divide(weft::arange(sized(time)), tiny ? 8 : 512), device).eval();
   if (!backward) return of(f, at, document);
@@ -397,6 +404,12 @@ const std::vector<Case> cases = {
     {"gpu-attention", "T4096-D64-documents", attention_documents<false>},
     {"gpu-attention", "T4096-D64-soft-cap-gradients", attention_soft_cap<true>},
     {"gpu-attention", "T4096-D64-documents-gradients", attention_documents<true>},
+    {"gpu-attention", "B16-H12-T1024-D64-dropout", attention_by<with_dropout, 1024, 64, false, 16, 12>},
+    {"gpu-attention", "T4096-D64-dropout", attention_by<with_dropout, 4096, 64, false>},
+    {"gpu-attention", "T4096-D128-dropout", attention_by<with_dropout, 4096, 128, false>},
+    {"gpu-attention", "B16-H12-T1024-D64-dropout-gradients", attention_by<with_dropout, 1024, 64, true, 16, 12>},
+    {"gpu-attention", "T4096-D64-dropout-gradients", attention_by<with_dropout, 4096, 64, true>},
+    {"gpu-attention", "T4096-D128-dropout-gradients", attention_by<with_dropout, 4096, 128, true>},
     {"gpu-gpt2-infer", "bf16-B1-T64", gpt2_infer},
     {"gpu-encoder", "bf16-B1-T128", encoder<1>},
     {"gpu-encoder", "bf16-B64-T128", encoder<64>},

@@ -154,15 +154,15 @@ def captured(step):
     return graph.replay
 
 
-def attention(time, depth, backward=False):
-    """Causal, batch 4, 16 heads."""
+def attention(time, depth, backward=False, dropout=0.0, batch=4, heads=16):
+    """Causal."""
     def make(variant):
-        q, k, v = (random(4, 16, time, depth, dtype=bf16).requires_grad_(backward) for _ in range(3))
+        q, k, v = (random(batch, heads, time, depth, dtype=bf16).requires_grad_(backward) for _ in range(3))
         given = torch.randn_like(q)
 
         def call():
             with sdpa_kernel(SDPBackend.CUDNN_ATTENTION if variant == "cudnn" else SDPBackend.FLASH_ATTENTION):
-                mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+                mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True)
             return torch.autograd.grad(mixed, (q, k, v), given) if backward else mixed
         return call
     return make
@@ -358,6 +358,11 @@ CASES = {
     "gpu-mlp-step": {"b64": mlp(64), "b1024": mlp(1024)},
     "gpu-attention": {f"T{time}-D{depth}{'-gradients' * backward}": attention(time, depth, backward)
                       for time in (1024, 4096, 16384) for depth in (64, 128) for backward in (False, True)} |
+                     {f"{name}-dropout{'-gradients' * backward}": attention(time, depth, backward, 0.1, batch, heads)
+                      for name, time, depth, batch, heads in (("B16-H12-T1024-D64", 1024, 64, 16, 12),
+                                                              ("T4096-D64", 4096, 64, 4, 16),
+                                                              ("T4096-D128", 4096, 128, 4, 16))
+                      for backward in (False, True)} |
                      {f"T4096-D64-{mod}{'-gradients' * backward}": attention_by(mod, backward=backward)
                       for mod in ("soft-cap", "documents") for backward in (False, True)},
     "gpu-decode": {f"1B-bf16-cache1024-B{batch}": decode(batch) for batch in (1, 16)},

@@ -132,7 +132,7 @@ std::vector<Batched> batch_call(const BatchedNode& b) {
   const Callee& callee = *b.node.callee();
   if (b.node.recomputation || is_checkpoint(callee)) return batch_checkpoint(b);
   const bool checks = !callee.body.effects.empty();
-  if (checks || (b.batcher.active().defined() && has_positions(callee.body)))
+  if (checks || draws(callee.body) || (b.batcher.active().defined() && has_positions(callee.body)))
     return b.batcher.run(callee.body, b.operands);
   const BatchedCall batch = batched_call(b);
   std::vector<Tensor> operands;

@@ -1,6 +1,7 @@
 #include "codegen/cuda_attention.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/fail.hpp"
 #include "base/hash.hpp"
@@ -104,7 +105,9 @@ std::vector<Kernel> cuda_attention(const CudaAttention& call) {
   };
   if (call.is_backward) {
     add_pass(Part::by_keys, "_by_keys"), add_pass(Part::by_queries, "_by_queries");
-    add(Part::rows, "_rows", 256, arguments, "attention_rows<" + type + ", " + f + ">(arguments)");
+    const std::string kept =
+        call.kept == 1 ? "" : ", " + literal(DType::f32, std::bit_cast<std::uint64_t>(double{call.kept}));
+    add(Part::rows, "_rows", 256, arguments, "attention_rows<" + type + ", " + f + ">(arguments" + kept + ")");
   } else {
     add_pass(Part::forward, "_forward");
   }

@@ -18,6 +18,7 @@ struct CudaAttention {
   bool is_backward = false;
   bool masks = false;           // the functions have a mask: kernels that list the tiles to visit come too
   bool changes_scores = false;  // they have a score too
+  float kept = 1;               // of the weights; less: they have a dropout
   bool on_hopper = false;       // by warpgroups and the copy engine, of sm_90a; else for sm_80 and up
   std::string functions;        // `struct Captured` and its functions, as cuda_attention.inc wants them
 };

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <bit>
+#include <cmath>
 #include <string_view>
 #include <vector>
 
@@ -47,7 +48,7 @@ class Writer {
  public:
   explicit Writer(const AttentionMods& mods) : graph_(mods.graph), mods_(mods) {}
 
-  std::optional<CudaAttentionFunctions> write(bool is_causal, bool is_backward) {
+  std::optional<CudaAttentionFunctions> write(bool is_causal, bool is_backward, const CudaAttentionDropout& dropout) {
     CudaAttentionFunctions made;
     made.changes_scores = mods_.score.defined(), made.masks = mods_.sees.defined();
     if (made.changes_scores && type_of(mods_.score).dtype != DType::f32) return {};
@@ -56,10 +57,28 @@ class Writer {
     };
     made.text = "struct Captured {\n" + flag("changes_scores", made.changes_scores) + flag("masks", made.masks) +
                 flag("has_band", is_causal);
+    const bool drops = dropout.probability > 0;
+    made.text += "  static constexpr int draws_together = " +
+                 std::to_string(!drops                   ? 0
+                                : dropout.draws_together ? 4
+                                                         : 1) +
+                 ";\n";
+    if (drops) {
+      // Of the f32 numbers n / 2^24, those that are not below the probability.
+      const double least = std::ceil(std::ldexp(double{static_cast<float>(dropout.probability)}, 24));
+      if (least >= std::ldexp(1.0, 24)) return {};
+      made.text += std::string("  using Group = ") + (dropout.is_short ? "unsigned" : "uint64") + ";\n";
+      made.text += "  static constexpr unsigned least_kept = " + std::to_string(static_cast<unsigned>(least)) +
+                   ";\n  static constexpr float kept = " +
+                   literal(DType::f32, std::bit_cast<std::uint64_t>(double{kept_by(dropout)})) + ";\n";
+    }
     for (std::size_t i = pair_inputs; i < graph_.inputs.size(); ++i)
       made.text += std::string("  const ") + memory_type(type_of(graph_.inputs[i]).dtype) + "* captured" +
                    std::to_string(i - pair_inputs) + ";\n";
-    if (graph_.inputs.size() <= pair_inputs) made.text += "  long none;\n";
+    if (drops)
+      made.text += "  const long* seed;\n  const long* offset;\n";
+    else if (graph_.inputs.size() <= pair_inputs)
+      made.text += "  long none;\n";
     made.text += "};\n";
     if (made.changes_scores) made.text += function("float weft_score(float score, ", mods_.score, false);
     if (made.changes_scores && is_backward)
@@ -207,8 +226,10 @@ class Writer {
 }  // namespace
 
 std::optional<CudaAttentionFunctions> cuda_attention_functions(const AttentionMods& mods, bool is_causal,
-                                                               bool is_backward) {
-  return Writer(mods).write(is_causal, is_backward);
+                                                               bool is_backward, const CudaAttentionDropout& dropout) {
+  return Writer(mods).write(is_causal, is_backward, dropout);
 }
+
+float kept_by(const CudaAttentionDropout& dropout) { return static_cast<float>(1 - dropout.probability); }
 
 }  // namespace weft::codegen

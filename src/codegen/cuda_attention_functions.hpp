@@ -18,9 +18,19 @@ struct CudaAttentionFunctions {
   bool changes_scores = false, masks = false;
   bool mask_reads_batch = false, mask_reads_head = false;
 };
-// `is_causal`: query i sees keys 0 ... i, besides. Nothing where the score is no f32, or a rule of the derivative has
-// no text for a device.
+// A dropout of weights, as cuda_attention_dropout.inc draws it.
+struct CudaAttentionDropout {
+  double probability = 0;       // 0: none
+  bool draws_together = false;  // the count of keys is a multiple of four
+  bool is_short = false;        // so many weights that an index of four fits 32 bits
+};
+// What stays of the weights on average.
+float kept_by(const CudaAttentionDropout& dropout);
+// `is_causal`: query i sees keys 0 ... i, besides. Nothing where the score is no f32, a rule of the derivative has no
+// text for a device, or a dropout drops all. With a dropout the last members of `Captured` point to its seed and
+// offset.
 std::optional<CudaAttentionFunctions> cuda_attention_functions(const AttentionMods& mods, bool is_causal,
-                                                               bool is_backward);
+                                                               bool is_backward,
+                                                               const CudaAttentionDropout& dropout = {});
 
 }  // namespace weft::codegen

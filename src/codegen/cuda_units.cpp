@@ -11,6 +11,7 @@ namespace weft::codegen {
 extern const char embedded_cuda[];
 extern const char embedded_cuda_attention[];
 extern const char embedded_cuda_attention_backward[];
+extern const char embedded_cuda_attention_dropout[];
 extern const char embedded_cuda_attention_hopper[];
 extern const char embedded_cuda_attention_hopper_backward[];
 extern const char embedded_cuda_attention_split[];
@@ -220,7 +221,7 @@ std::vector<std::string> cuda_units(std::span<const std::string> functions, std:
     add_if(attends || has_few_rows, {embedded_cuda_fragments});
     add_if(has_few_rows, {embedded_cuda_few_rows});
     add_if(uses("DepthwiseArguments"), {embedded_cuda_depthwise});
-    add_if(attends, {embedded_cuda_attention, embedded_cuda_attention_backward});
+    add_if(attends, {embedded_cuda_attention_dropout, embedded_cuda_attention, embedded_cuda_attention_backward});
     add_if(splits, {embedded_cuda_attention_split});
     add_if(attends_on_hopper, {embedded_cuda_attention_hopper, embedded_cuda_attention_hopper_backward});
     units.push_back(text + "namespace weft {\n" + own + "\n}  // namespace weft\n");

@@ -33,10 +33,12 @@ struct AttentionCall : Called {
   double scale = 1;  // of the products of queries and keys
   bool is_causal = false;
   InternedText mods = {};  // what is done to scores, as ir/attention_mods.hpp reads it; empty: nothing
+  double dropout = 0;      // probability; not 0: after the mask or what is captured come a seed and an offset
   bool has_mods() const { return mods.id != 0; }
   static constexpr auto fields() {
     return std::array{field<&Called::name>(""), field<&AttentionCall::scale>("scale"),
-                      field<&AttentionCall::is_causal>("is_causal"), field<&AttentionCall::mods>("mods")};
+                      field<&AttentionCall::is_causal>("is_causal"), field<&AttentionCall::mods>("mods"),
+                      field<&AttentionCall::dropout>("dropout")};
   }
 };
 

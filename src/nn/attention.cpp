@@ -8,6 +8,7 @@
 #include "record/autocast.hpp"
 #include "record/composite.hpp"
 #include "record/products.hpp"
+#include "record/random.hpp"
 #include "weft/nn/initial.hpp"
 
 namespace weft::nn {
@@ -42,7 +43,21 @@ double usual_scale(std::int64_t depth) { return 1 / std::sqrt(static_cast<double
 struct BesideKeys {
   Tensor mask;                       // undefined where there is none
   std::span<const Tensor> captured;  // by the mods
+  Draw draw = {};                    // undefined where nothing is dropped
 };
+// Of the operands of a call after query, key and value.
+BesideKeys beside_keys(const AttentionCall& how, std::span<const Tensor> more) {
+  BesideKeys all;
+  if (how.dropout > 0) {
+    all.draw = {more[more.size() - 2], more[more.size() - 1]};
+    more = more.first(more.size() - 2);
+  }
+  if (how.has_mods())
+    all.captured = more;
+  else if (!more.empty())
+    all.mask = more[0];
+  return all;
+}
 
 // query [..., H, L, E] and key [..., G, S, E] to [..., H, L, S]: the weights of the values, in f32 at least. A query
 // that sees nothing has none. `stats`, if wanted: of each row the logarithm of the sum of exp(score), [..., H, L].
@@ -83,9 +98,15 @@ Tensor attention_weights(const AttentionCall& how, const Tensor& query, const Te
   return where(sees, normalized(scores + where(sees, added, 0)), 0);
 }
 
+// Weights or their gradient, after the dropout.
+Tensor after_dropout(const AttentionCall& how, const Tensor& weights, const BesideKeys& beside) {
+  return how.dropout > 0 ? dropped(weights, how.dropout, beside.draw, {}) : weights;
+}
+
 Tensor attend(const AttentionCall& how, const Tensor& query, const Tensor& key, const Tensor& value,
               const BesideKeys& beside, Tensor* stats) {
-  const Tensor weights = cast(attention_weights(how, query, key, beside, stats), type_of(value).dtype);
+  const Tensor all = attention_weights(how, query, key, beside, stats);
+  const Tensor weights = cast(after_dropout(how, all, beside), type_of(value).dtype);
   return ungrouped(matmul(grouped(weights, value), value), query);
 }
 
@@ -101,15 +122,17 @@ bool may_be_fused(const Type& query) {
 
 // The weights are those of the forward pass, or are computed again; their gradient is never kept.
 void differentiate_attention(const CallValues& call, std::span<Tensor> gradients) {
-  const Tensor &query = call.operands[0], &key = call.operands[1], &value = call.operands[2],
-               mask = call.operands.size() > 3 ? call.operands[3] : Tensor();
+  const Tensor &query = call.operands[0], &key = call.operands[1], &value = call.operands[2];
   const auto& how = call.called.as<AttentionCall>();
+  const BesideKeys beside = beside_keys(how, std::span<const Tensor>(call.operands).subspan(3));
+  const Tensor& mask = beside.mask;
   const DType dtype = type_of(query).dtype;
   call.is_whole = attention_may_be_whole(call);
-  const Tensor weights = attention_weights(how, query, key, {mask, {}});
+  const Tensor weights = attention_weights(how, query, key, beside);
   const Tensor given = grouped(call.gradients[0], value);
-  gradients[2] = matmul(transpose(grouped(cast(weights, dtype), value)), given);
-  const Tensor of_weights = ungrouped(accumulated_matmul(given, transpose(value), {}), weights);
+  gradients[2] = matmul(transpose(grouped(cast(after_dropout(how, weights, beside), dtype), value)), given);
+  const Tensor of_weights =
+      after_dropout(how, ungrouped(accumulated_matmul(given, transpose(value), {}), weights), beside);
   const Tensor weighted = weights * of_weights;
   const Tensor of_scores = weighted - weights * sum(weighted, -1, true);
   if (mask.defined() && is_floating(type_of(mask).dtype)) gradients[3] = cast(of_scores, type_of(mask).dtype);
@@ -144,9 +167,8 @@ void check_attention(const Tensor& query, const Tensor& key, const Tensor& value
     fail(attention_name, loc, "a mask must be bool or floating, it is ", to_string(type_of(options.attn_mask)));
 }
 
-}  // namespace
-
-Tensor scaled_dot_product_attention(At query, At key, At value, const AttentionOptions& options) {
+// scaled_dot_product_attention, whose dropout is by `given`, where it is not null, else by a draw of its own.
+Tensor attention_by(const Draw* given, At query, At key, At value, const AttentionOptions& options) {
   LooseComposite call(attention_name, query.loc);
   Tensor q = resolve(query, attention_name), k = resolve(key, attention_name), v = resolve(value, attention_name);
   check_attention(q, k, v, options, call.loc());
@@ -171,7 +193,7 @@ Tensor scaled_dot_product_attention(At query, At key, At value, const AttentionO
   if (options.score_mod.defined() || options.mask_mod.defined())
     mods = record_mods(options.score_mod.function(), options.mask_mod.function(), pair_sizes(type_of(q), type_of(k)),
                        call.loc());
-  const AttentionCall how{called(attention_name), scale, options.is_causal, mods.text};
+  const AttentionCall how{called(attention_name), scale, options.is_causal, mods.text, options.dropout_p};
   Tensor mask;
   if (options.attn_mask.defined()) {
     Shape pairs = shape_of(q);
@@ -181,26 +203,30 @@ Tensor scaled_dot_product_attention(At query, At key, At value, const AttentionO
       mask = cast(where(mask, 0.0, -INFINITY), type_of(q).dtype);
     mask = expand(mask, pairs);
   }
-  if (options.dropout_p > 0) {
-    const Tensor weights = attention_weights(how, q, k, {mask, mods.captured});
-    Generator& generator = options.generator ? *options.generator : default_generator();
-    const Tensor kept = cast(weft::dropout(weights, options.dropout_p, generator), type_of(v).dtype);
-    return ungrouped(matmul(grouped(kept, v), v), q);
-  }
+  Draw draw;
+  if (options.dropout_p > 0)
+    draw = given ? *given : next_draw(options.generator ? *options.generator : default_generator(), call.loc());
+  if (options.dropout_p > 0 && !may_be_fused(type_of(q)))
+    return attend(how, q, k, v, {mask, mods.captured, draw}, nullptr);
   std::vector<Tensor> operands = {std::move(q), std::move(k), std::move(v)};
   if (mask.defined()) operands.push_back(std::move(mask));
   operands.insert(operands.end(), mods.captured.begin(), mods.captured.end());
+  if (options.dropout_p > 0) operands.insert(operands.end(), {draw.seed, draw.offset});
   std::vector<Tensor> results(may_be_fused(type_of(operands[0])) ? 2 : 1);
   composite(
       how, operands, results, call.loc(),
       [&](std::span<const Tensor> inputs, std::span<Tensor> made) {
-        const std::span<const Tensor> more = inputs.subspan(3);
-        const BesideKeys beside =
-            how.has_mods() ? BesideKeys{{}, more} : BesideKeys{more.empty() ? Tensor() : more[0], {}};
+        const BesideKeys beside = beside_keys(how, inputs.subspan(3));
         made[0] = attend(how, inputs[0], inputs[1], inputs[2], beside, made.size() > 1 ? &made[1] : nullptr);
       },
       how.has_mods() ? nullptr : differentiate_attention);
   return results[0];
+}
+
+}  // namespace
+
+Tensor scaled_dot_product_attention(At query, At key, At value, const AttentionOptions& options) {
+  return attention_by(nullptr, query, key, value, options);
 }
 
 // ---- multi-head attention -------------------------------------------------------------------------------------------
@@ -331,8 +357,12 @@ MultiheadResult MultiheadAttention::operator()(At query, At key, At value, const
                         autocast_dtype("softmax", type_of(parts[0]).dtype));
   Tensor mixed;
   if (rate > 0) {
-    result.weights = weft::dropout(result.weights, rate);
-    mixed = matmul(result.weights, parts[2]);
+    const Draw draw = next_draw(default_generator(), call.loc());
+    result.weights = dropped(result.weights, rate, draw, call.loc());
+    if (may_be_fused(type_of(parts[0])) && !mask.defined())
+      mixed = attention_by(&draw, parts[0], parts[1], parts[2], {.dropout_p = rate, .is_causal = is_causal});
+    else
+      mixed = matmul(result.weights, parts[2]);
   } else {
     mixed = scaled_dot_product_attention(parts[0], parts[1], parts[2], {.attn_mask = mask, .is_causal = is_causal});
   }

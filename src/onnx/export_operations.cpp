@@ -116,7 +116,8 @@ bool has_node(const Node& node) {
   if (name == "batch_norm_inference") return node.operand_count == 5 && rank >= 2;
   if (name == "max_pool") return node.operand_count == 1 && node.attributes<PoolCall>().kernel.count == rank - 2;
   if (name == "scaled_dot_product_attention")
-    return rank == 4 && shape_of(node.input(1)).rank() == 4 && !node.attributes<AttentionCall>().has_mods();
+    return rank == 4 && shape_of(node.input(1)).rank() == 4 && !node.attributes<AttentionCall>().has_mods() &&
+           node.attributes<AttentionCall>().dropout == 0;
   return false;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/fail.hpp"
 #include "base/options.hpp"
 #include "ir/callee.hpp"
 #include "ir/composites.hpp"
@@ -56,11 +57,12 @@ std::optional<AttentionNode> attention_node(const Node& node) {
   const auto& called = node.attributes().as<AttentionCall>();
   const std::size_t operands = fixed.is_backward ? 6 : 3, results = fixed.is_backward ? 3 : 2;
   if (node.operand_count < operands || node.output_count != results) return {};
-  const std::size_t more = node.operand_count - operands;
-  if (called.has_mods())
-    made.captured = more;
-  else if (more > 1)
-    return {};
+  made.dropout = called.dropout;
+  const std::size_t draws = made.dropout > 0 ? 2 : 0;  // seed and offset
+  if (node.operand_count < operands + draws) return {};
+  const std::size_t more = node.operand_count - operands - draws;
+  made.captured = (called.has_mods() ? more : 0) + draws;
+  if (!called.has_mods() && more > 1) return {};
   fixed.has_mask = !called.has_mods() && more == 1;
   fixed.scale = static_cast<float>(called.scale);
   fixed.is_causal = called.is_causal;
@@ -76,6 +78,8 @@ std::optional<AttentionNode> attention_node(const Node& node) {
   for (const Type& type : {key, value})
     if (type.shape.rank() != rank || type.dtype != fixed.dtype) return {};
   if (!have_shapes_of_attention(made, node.operand_count)) return {};
+  for (std::size_t i = 0; i < draws; ++i)
+    if (const Type& word = made.types[3 + more + i]; word.dtype != DType::i64 || word.shape.rank() != 0) return {};
   const Dim features[] = {query.shape[rank - 1], value.shape[rank - 1]};
   for (const Dim each : features)
     if (!each.is_constant() || each.constant() == 0 || each.constant() % attention_alignment != 0) return {};
@@ -108,7 +112,7 @@ bool reads_attention_operand(const Shape& shape, std::span<const Dim> strides) {
 
 std::string attention_text(const AttentionNode& node) {
   return " " + to_string(node.types[0]) + " to " + to_string(node.types[1].shape) +
-         (node.fixed.is_causal ? ", causal" : "");
+         (node.fixed.is_causal ? ", causal" : "") + (node.dropout > 0 ? concat_text(", dropout ", node.dropout) : "");
 }
 
 runtime::EntryPoint attention_entry(std::span<const codegen::CudaAttentionKernel> kernels, Sources& sources) {

@@ -20,7 +20,9 @@ constexpr std::int64_t attention_rate = 300000;
 struct AttentionNode {
   runtime::cuda::AttentionSizes fixed;  // what is no size of an axis, but for features
   std::vector<Type> types;              // of operands, then results
-  std::size_t captured = 0;             // operands that its mods read, after query, key and value
+  double dropout = 0;                   // its probability
+  std::size_t captured =
+      0;  // operands that its mods read, after query, key and value, and seed and offset of its dropout
 };
 // Of f16 and bf16, features known and multiples of 8, four axes at most. Nothing where it is another call.
 std::optional<AttentionNode> attention_node(const Node& node);

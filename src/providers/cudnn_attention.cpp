@@ -23,7 +23,7 @@ using runtime::cuda::LibraryAttention;
 // of a second: batches of several sizes are worth it, lengths that vary from call to call are not.
 std::optional<AttentionNode> library_attention(const Node& node) {
   std::optional<AttentionNode> call = attention_node(node);
-  if (!call || node.attributes().as<AttentionCall>().has_mods()) return {};
+  if (!call || call->dropout > 0 || node.attributes().as<AttentionCall>().has_mods()) return {};
   const DType mask = call->fixed.mask_dtype;
   if (call->fixed.has_mask && (!is_floating(mask) || mask == DType::f64)) return {};
   const std::vector<Dim> dims = attention_dims(*call);

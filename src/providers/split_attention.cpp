@@ -29,7 +29,8 @@ bool is_faster(const AttentionNode& node) {
 
 std::optional<AttentionNode> split_attention_node(const Node& node, Device device) {
   std::optional<AttentionNode> call = attention_node(node);
-  if (!call || call->fixed.is_backward || node.attributes().as<AttentionCall>().has_mods()) return {};
+  if (!call || call->fixed.is_backward || call->dropout > 0 || node.attributes().as<AttentionCall>().has_mods())
+    return {};
   const auto& fixed = call->fixed;
   const DType mask = fixed.mask_dtype;
   if (fixed.has_mask && mask != DType::f32 && mask != DType::f16 && mask != DType::bf16) return {};

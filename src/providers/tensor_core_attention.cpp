@@ -17,6 +17,7 @@ using runtime::cuda::TensorCoreAttentionCall;
 
 struct OwnAttention {
   AttentionNode node;
+  codegen::CudaAttentionDropout dropout;
   codegen::CudaAttentionFunctions functions;
   bool on_hopper;
 
@@ -28,6 +29,7 @@ struct OwnAttention {
             .is_backward = fixed.is_backward,
             .masks = functions.masks,
             .changes_scores = functions.changes_scores,
+            .kept = codegen::kept_by(dropout),
             .on_hopper = on_hopper,
             .functions = functions.text};
   }
@@ -42,10 +44,16 @@ std::optional<OwnAttention> own_attention(const Node& node, Device device) {
   if (!(called.scale > 0) || !codegen::fits_cuda_attention(fixed.features, fixed.value_features)) return {};
   const std::optional<bool> on_hopper = runtime::cuda::attends_on_hopper(device, fixed.features, fixed.value_features);
   if (!on_hopper) return {};
+  const std::vector<Dim> dims = attention_dims(*call);
+  const Dim weights = dims[0] * dims[1] * dims[3] * dims[4];
+  const codegen::CudaAttentionDropout dropout{
+      .probability = call->dropout,
+      .draws_together = (dims[4] % Dim(4)).same(Dim(0)),
+      .is_short = weights.is_constant() && weights.constant() <= std::int64_t{1} << 33};
   auto functions = codegen::cuda_attention_functions(called.has_mods() ? attention_mods(called.mods) : AttentionMods(),
-                                                     called.is_causal, fixed.is_backward);
+                                                     called.is_causal, fixed.is_backward, dropout);
   if (!functions) return {};
-  return OwnAttention{std::move(*call), std::move(*functions), *on_hopper};
+  return OwnAttention{std::move(*call), dropout, std::move(*functions), *on_hopper};
 }
 
 // Than cuDNN's kernel, which has the scores' gradient in memory where sums have an order.

@@ -26,6 +26,7 @@ struct DefaultGenerator {
   static DefaultGenerator& instance();
   static bool is(const Generator& generator) { return &generator == &instance().generator; }
   Tensor& state() { return generator.state_.tensor(); }
+  static Tensor& state(Generator& of, Loc loc) { return of.state(loc); }
 };
 
 namespace {
@@ -80,6 +81,13 @@ void check_positive(const char* operation, const char* what, double value, DType
   if (!(value > 0)) fail(operation, loc, what, " must be positive, it is ", value);
 }
 
+Tensor bits_of(const Draw& draw, const Shape& sizes, Device device, Loc loc) {
+  return record(Op::random_bits, {draw.seed, draw.offset}, {}, Type{DType::i32, false, device, sizes}, loc);
+}
+// Numbers of so many bits, in [0, 1), as f32.
+Tensor unit_interval(const Tensor& words, int bits) {
+  return cast(words & ((1 << bits) - 1), DType::f32) * std::ldexp(1.0, -bits);
+}
 // Uniform in [0, 1) in the dtype in which it is computed.
 Tensor unit_interval(const Shape& sizes, DType dtype, Generator& generator, Device device, Loc loc) {
   if (dtype == DType::f64) {
@@ -88,7 +96,7 @@ Tensor unit_interval(const Shape& sizes, DType dtype, Generator& generator, Devi
     return (high * 0x1p27 + low) * 0x1p-53;
   }
   int bits = dtype == DType::f16 ? 11 : dtype == DType::bf16 ? 8 : 24;
-  return cast(generator.bits(sizes, device, loc) & ((1 << bits) - 1), DType::f32) * std::ldexp(1.0, -bits);
+  return unit_interval(generator.bits(sizes, device, loc), bits);
 }
 DType drawn_in(DType dtype, const char* operation, Loc loc) {
   if (!is_floating(dtype)) fail(operation, loc, "needs a floating dtype, it is ", info(dtype).name);
@@ -155,12 +163,15 @@ Tensor& Generator::state(Loc loc) {
 
 Tensor Generator::bits(Sizes sizes, Device device, Loc loc) {
   LooseComposite call("random", loc);
-  auto lock = lock_if_shared(*this, call.loc());
-  Tensor& current = state(call.loc());
-  Tensor result = record(Op::random_bits, {word(current, 0), word(current, 1)}, {},
-                         Type{DType::i32, false, device, sizes.shape()}, call.loc());
+  return bits_of(next_draw(*this, call.loc()), sizes.shape(), device, call.loc());
+}
+
+Draw next_draw(Generator& generator, Loc loc) {
+  auto lock = lock_if_shared(generator, loc);
+  Tensor& current = DefaultGenerator::state(generator, loc);
+  Draw draw{word(current, 0), word(current, 1)};
   current = current + arange(2);  // seed + 0, offset + 1
-  return result;
+  return draw;
 }
 
 Generator Generator::fork(Loc loc) {
@@ -304,8 +315,11 @@ Tensor dropout(At x, double probability, Generator& generator) {
   Tensor value = resolve(x, "dropout");
   if (!is_floating(type_of(value).dtype)) value = cast(value, DType::f32);
   if (probability == 0) return value;
-  Tensor kept =
-      unit_interval(type_of(value).shape, DType::f32, generator, type_of(value).device, call.loc()) >= probability;
+  return dropped(value, probability, next_draw(generator, call.loc()), call.loc());
+}
+Tensor dropped(const Tensor& value, double probability, const Draw& draw, Loc loc) {
+  const Type type = type_of(value);
+  const Tensor kept = unit_interval(bits_of(draw, type.shape, type.device, loc), 24) >= probability;
   return where(kept, probability == 1 ? value : value / (1 - probability), 0);
 }
 

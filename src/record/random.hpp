@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "base/fork.hpp"
-#include "weft/tensor.hpp"
+#include "weft/random.hpp"
 
 namespace weft {
 
@@ -18,6 +18,13 @@ struct HeldGenerator {
 HeldGenerator hold_default_generator();
 // Its state in the trace that is recorded.
 Tensor& traced_generator_state(Loc loc);
+// A draw of `generator`, which goes on: seed and offset, i64[] each, as Op::random_bits takes them.
+struct Draw {
+  Tensor seed, offset;
+};
+Draw next_draw(Generator& generator, Loc loc);
+// What dropout() of weft/random.hpp gives by that draw; 0 < probability <= 1, of a floating tensor.
+Tensor dropped(const Tensor& value, double probability, const Draw& draw, Loc loc);
 // Where its state is kept: compile() refuses that as an argument, since all threads share it.
 const Tensor* default_generator_state();
 

@@ -19,11 +19,14 @@ using namespace weft::test;
 namespace {
 
 // A soft cap of 30, and a mask of documents.
-std::string functions(bool changes_scores, bool masks) {
+std::string functions(bool changes_scores, bool masks, int draws_together = 0) {
   const auto flag = [](bool value) { return value ? "true" : "false"; };
   return std::string("struct Captured {\n  static constexpr bool changes_scores = ") + flag(changes_scores) +
          ", masks = " + flag(masks) + ", has_band = " + flag(!masks) +
-         ";\n  const int* document;\n};\n"
+         ";\n  static constexpr int draws_together = " + std::to_string(draws_together) +
+         ";\n  using Group = unsigned;\n  static constexpr unsigned least_kept = 1677722;\n  static constexpr float "
+         "kept = 0.9f;\n"
+         "  const int* document;\n  const long *seed, *offset;\n};\n"
          "WEFT_DEVICE float weft_score(float score, int, int, int, int, const Captured&) {\n"
          "  return 30.0f * attention::tanh_of(score / 30.0f);\n}\n"
          "WEFT_DEVICE float weft_score_gradient(float score, int, int, int, int, const Captured&) {\n"
@@ -59,6 +62,28 @@ TEST_CASE("attention on tensor cores compiles for sm_80 and by warpgroups for sm
                                   .functions = functions(!masks, masks)};
       check_compiles(codegen::cuda_attention(call), "sm_80");
       call.features = call.value_features = masks ? 128 : 64;
+      call.on_hopper = true;
+      check_compiles(codegen::cuda_attention(call), "sm_90a");
+    }
+}
+
+TEST_CASE("attention with dropout compiles, for four keys a draw and one") {
+  if (const std::string lacking = nvrtc(); !lacking.empty()) {
+    MESSAGE("left out: ", lacking);
+    return;
+  }
+  for (const bool is_backward : {false, true})
+    for (const bool masks : {false, true}) {
+      codegen::CudaAttention call{.dtype = masks ? DType::f16 : DType::bf16,
+                                  .features = 128,
+                                  .value_features = masks ? 40 : 128,
+                                  .is_backward = is_backward,
+                                  .masks = masks,
+                                  .kept = 0.9f,
+                                  .functions = functions(false, masks, masks ? 1 : 4)};
+      check_compiles(codegen::cuda_attention(call), "sm_80");
+      call.features = call.value_features = masks ? 128 : 64;
+      call.functions = functions(masks, masks, masks ? 4 : 1);
       call.on_hopper = true;
       check_compiles(codegen::cuda_attention(call), "sm_90a");
     }

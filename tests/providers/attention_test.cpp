@@ -11,6 +11,7 @@
 #include "tests/ir/support.hpp"
 #include "weft/grad.hpp"
 #include "weft/nn.hpp"
+#include "weft/vmap.hpp"
 
 using namespace weft;
 using namespace graph_test;
@@ -126,6 +127,61 @@ TEST_CASE("attention of 16-bit floats on a device is two calls that a provider m
   CHECK(backward.input(3).node() == &forward);
   CHECK(backward.input(4).node() == &forward);
   CHECK(backward.input(4).output() == 1);
+}
+
+TEST_CASE(
+    "attention with dropout is two calls by one draw, which cuDNN and the kernels of few queries leave to our own") {
+  Traced traced(Device::cuda());
+  const Shape shape = Shape::of(2, 4, 8, 64);
+  const Operands at{traced.input(shape), traced.input(shape), traced.input(shape)};
+  const Tensor given = traced.input(shape);
+  Generator generator(3);
+  const Operands of = grad(
+      [&](const Operands& p) {
+        return sum(nn::scaled_dot_product_attention(p.q, p.k, p.v,
+                                                    {.dropout_p = 0.1, .is_causal = true, .generator = &generator}) *
+                   given);
+      },
+      at);
+  const Graph graph = optimized(traced.graph({of.q, of.k, of.v}), Device::cuda(), true);
+  const std::vector<const Node*> calls = calls_of(graph);
+  REQUIRE(calls.size() == 2);
+  const Node &forward = *calls[0], &backward = *calls[1];
+  CHECK(forward.operand_count == 5);  // q, k, v, and of the draw seed and offset
+  CHECK(forward.output_count == 2);
+  CHECK(backward.operand_count == 8);
+  for (const unsigned i : {3u, 4u}) {
+    CHECK(type_of(forward.input(i)).dtype == DType::i64);
+    CHECK(forward.input(i).same(backward.input(i)));
+  }
+  CHECK(backward.input(5).node() == &forward);
+  CHECK(structure_text(graph).find("dropout 0.1") != std::string::npos);
+  for (const Tensor& value : graph.nodes) CHECK(value.node()->op != Op::random_bits);
+  for (const Node* call : calls) {
+    const auto node = providers::attention_node(*call);
+    REQUIRE(node);
+    CHECK(node->dropout == 0.1);
+    CHECK(node->captured == 2);
+    CHECK(!providers::cudnn_attention().takes(*call, Device::cuda()));
+    CHECK(!providers::split_attention().takes(*call, Device::cuda()));
+  }
+}
+
+TEST_CASE("vmap of attention with dropout is its body, whose draw is of all examples") {
+  Traced traced(Device::cuda());
+  const Shape shape = Shape::of(3, 2, 4, 8, 64);
+  const Tensor q = traced.input(shape), k = traced.input(shape), v = traced.input(shape);
+  const auto attend = [](const Tensor& a, const Tensor& b, const Tensor& c) {
+    return nn::scaled_dot_product_attention(a, b, c, {.dropout_p = 0.1});
+  };
+  CHECK_THROWS_AS(vmap(attend)(q, k, v), Error);  // says nothing of random numbers
+  const Graph graph =
+      optimized(traced.graph({vmap(attend, {.randomness = Randomness::different})(q, k, v)}), Device::cuda(), true);
+  CHECK(calls_of(graph).empty());
+  int draws = 0;
+  for (const Tensor& value : graph.nodes)
+    if (value.node()->op == Op::random_bits && ++draws) CHECK(value.node()->type.shape.same(Shape::of(3, 2, 4, 8, 8)));
+  CHECK(draws == 1);
 }
 
 TEST_CASE("with a mask a provider may take the gradients of all but the mask") {
