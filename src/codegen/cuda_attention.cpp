@@ -89,8 +89,10 @@ std::vector<Kernel> cuda_attention(const CudaAttention& call) {
       rows = hopper_rows, threads = hopper_threads;
       wide = call.is_backward ? hopper_columns_backward(call, part == Part::by_keys) : hopper_columns;
       kind = "hopper_" + kind;
+      // Groups that draw do not wait for each other's turn: what they compute takes longer than their products.
+      const char* const turns = call.kept == 1 ? ", true>" : ", false>";
       shape = (call.is_backward ? "HopperGradientShape<" : "HopperAttentionShape<") + type + ", " + e + ", " + f +
-              ", 2, " + std::to_string(wide) + (call.is_backward ? ", 2, false>" : ", true>");
+              ", 2, " + std::to_string(wide) + (call.is_backward ? ", 2, false>" : turns);
     } else {
       const int gives = !values_apart ? 3 : part == Part::by_values ? 2 : 1;
       shape = "AttentionShape<" + type + ", " + e + ", " + f + ", " + std::to_string(warps) + ", " +

@@ -2,10 +2,8 @@
 // without a GPU.
 #include <doctest/doctest.h>
 
-#include <cmath>
-
 #include "ir/node.hpp"
-#include "tests/cuda/support.hpp"
+#include "tests/cuda/attention.hpp"
 #include "weft/checkpoint.hpp"
 #include "weft/weft.hpp"
 
@@ -22,15 +20,6 @@ struct How {
   Mod mod = Mod::none;
   WEFT_MEMBERS(is_causal, dropout, seed, mod)
 };
-struct Operands {
-  Tensor q, k, v;
-  WEFT_MEMBERS(q, k, v)
-};
-struct Results {
-  Tensor output;
-  Operands gradients;
-  WEFT_MEMBERS(output, gradients)
-};
 
 Tensor attend(const How& how, const Operands& at) {
   Generator generator(static_cast<std::uint64_t>(how.seed));
@@ -44,15 +33,6 @@ Tensor attend(const How& how, const Operands& at) {
 }
 Results both(const How& how, const Operands& at, const Tensor& given) {
   return {attend(how, at), grad([&](const Operands& p) { return sum(attend(how, p) * given); }, at)};
-}
-Tensor here(const Tensor& value) { return cast(to(value, Device::cpu()), DType::f32); }
-Operands here(const Operands& at) { return {here(at.q), here(at.k), here(at.v)}; }
-Tensor there(Sizes sizes, std::uint64_t seed, DType dtype) {
-  return to(cast(sample(sizes, seed), dtype), Device::cuda()).eval();
-}
-double apart(const Tensor& device, const Tensor& reference) {
-  const Tensor difference = here(device) - reference;
-  return std::sqrt(sum(square(difference)).item()) / (std::sqrt(sum(square(reference)).item()) + 1e-3);
 }
 int whole_steps(const std::string& schedule) {
   int found = 0;
@@ -184,13 +164,10 @@ TEST_CASE("attention with dropout on a device is computed again by the same draw
 }
 
 TEST_CASE("multi-head attention that trains with dropout on a device is that of the host, in the kernels") {
-  const auto made = [](Options options) {
-    nn::MultiheadAttention layer(256, 4, {.dropout = 0.2, .batch_first = true, .options = options});
-    Generator generator(3);
-    layer.initialize(generator);
-    return layer;
-  };
-  const nn::MultiheadAttention host = made({}), device = made({DType::bf16, Device::cuda()});
+  nn::MultiheadAttention host(256, 4, {.dropout = 0.2, .batch_first = true});
+  nn::MultiheadAttention device = clone(host);
+  nn::to(device, DType::bf16);
+  nn::to(device, Device::cuda());
   const Tensor x = there({2, 64, 256}, 1, DType::bf16);
   const auto run = [](const nn::MultiheadAttention& layer, const Tensor& input) {
     return layer(input, input, input, {.is_causal = true}).output;

@@ -37,6 +37,9 @@ const std::map<std::string, Call>& calls() {
       m[name] = [f](DType t, DType other) { return f(some({4, 4}, t), some({4, 4}, other)); };
     };
     m["matmul"] = [](DType t, DType) { return matmul(some({3, 4}, t), some({4, 5}, t)); };
+    m["grouped_matmul"] = [](DType t, DType) {
+      return grouped_matmul(some({3, 4}, t), some({2, 4, 5}, t), from_list<std::int64_t>({1, 3}));
+    };
     m["linear"] = [](DType t, DType) { return nn::linear(some({3, 4}, t), some({5, 4}, t), some({5}, t)); };
     m["conv1d"] = [](DType t, DType) { return conv1d(some({1, 2, 5}, t), some({3, 2, 3}, t), some({3}, t)); };
     m["conv2d"] = [](DType t, DType) { return conv2d(some({1, 2, 5, 5}, t), some({3, 2, 3, 3}, t), some({3}, t)); };
