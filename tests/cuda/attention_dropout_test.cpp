@@ -165,7 +165,7 @@ TEST_CASE("attention with dropout on a device is computed again by the same draw
 
 TEST_CASE("multi-head attention that trains with dropout on a device is that of the host, in the kernels") {
   nn::MultiheadAttention host(256, 4, {.dropout = 0.2, .batch_first = true});
-  nn::MultiheadAttention device = weft::clone(host);
+  nn::MultiheadAttention device = tree::clone(host);
   nn::to(device, DType::bf16);
   nn::to(device, Device::cuda());
   const Tensor x = there({2, 64, 256}, 1, DType::bf16);

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <weft/groups.hpp>
 #include <weft/weft.hpp>
 
 #include "record/autocast.hpp"
