@@ -84,6 +84,11 @@ const std::vector<Table>& tables() {
             "%0 f32[1,2,3] = input(0)\n%1 f32[2,3,1] = permute(%0; axes [1,2,0])\n"
             "%2 f32[3,2,1] = permute(%1; axes [1,0,2])\nreturn %2\n",
             "%0 f32[1,2,3] = input(0)\n%1 f32[3,2,1] = permute(%0; axes [2,1,0])\nreturn %1\n"},
+           {"gather(permute(x), y) -> permute(gather(x, y))",
+            "%0 f32[4,2,3] = input(0)\n%1 i64[5] = input(1)\n%2 f32[4,3,2] = permute(%0; axes [0,2,1])\n"
+            "%3 f32[5,3,2] = gather(%2, %1)\nreturn %3\n",
+            "%0 f32[4,2,3] = input(0)\n%1 i64[5] = input(1)\n%2 f32[5,2,3] = gather(%0, %1)\n"
+            "%3 f32[5,3,2] = permute(%2; axes [0,2,1])\nreturn %3\n"},
            to_x("slice(x) -> x", inputs, "%2 f32[2,3] = slice(%0; axis 1)\nreturn %2\n"),
            to_x("pad(x) -> x", inputs, "%2 f32[2,3] = pad(%0; axis 1)\nreturn %2\n"),
            to_x("variable(x) -> x", inputs, "%2 f32[2,3] = variable(%0)\nreturn %2\n"),
