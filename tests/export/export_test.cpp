@@ -227,7 +227,7 @@ TEST_CASE("files of another operation set, unknown operations and damage are one
   CHECK(contains(refusal(graph.text(), "operation set 3", "operation set 4"),
                  "[import_graph] the graph was written with operation set 4"));
   CHECK(contains(refusal(graph.json(), "\"operation_set\": 3", "\"operation_set\": 7"),
-                 "and this version of Weft reads sets up to 2"));
+                 "and this version of Weft reads sets up to 3"));
   CHECK(contains(refusal(graph.text(), " = add(", " = accumulate("), "a primitive, which 'accumulate' is not, is"));
   CHECK(contains(refusal(graph.json(), "\"op\": \"add\"", "\"op\": \"accumulate\""),
                  "there is no operation 'accumulate' in the sets that are known"));
