@@ -59,8 +59,8 @@ class DeviceLoops : protected DeviceWriter {
   int turns_of_tile() const { return team_.tile * team_.tile / team_.width / team_.threads; }
   bool reads_tile(const loop::Statement& it);
   // Where memory limits, blocks that come one after the other read and write it in its order, and those that stride
-  // drift apart; so it is of rows that a block computes alone. Where arithmetic does, what a block does before its first
-  // pack counts, as where packs have rows.
+  // drift apart; so it is of rows that a block computes alone. Where arithmetic does, what a block does before its
+  // first pack counts, as where packs have rows.
   bool strides() const;
 
   // A value in the registers of its thread, or in a tile.

@@ -36,7 +36,7 @@ Blocks blocks_of(const Tensor& given, Dim rows, Loc loc) {
   const Tensor place = numbers(count);
   const Tensor in_range =
       minimum(maximum(where(place == number(count - Dim(1)), number(rows), given), 0), number(rows));
-  const Tensor before = unsqueeze(place, 0) <= unsqueeze(place, 1);  // [groups, groups]
+  const Tensor before = unsqueeze(place, 0) <= unsqueeze(place, 1);       // [groups, groups]
   const Tensor ends = amax(where(before, unsqueeze(in_range, 0), 0), 1);  // the greatest so far
   const Tensor begins = where(place == 0, 0, of(ends, maximum(place - 1, 0)));
   const Tensor taken = floor_divide(ends - begins + number(block - Dim(1)), number(block)) * number(block);
