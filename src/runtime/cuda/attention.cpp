@@ -250,7 +250,11 @@ bool LibraryAttention::is_offered(Device device, const AttentionSizes& sizes) {
   });
 }
 
-void LibraryAttention::open(Device device) { DnnLibrary::Borrowed(DnnLibrary::of(use(device))); }
+void LibraryAttention::open(Device device) {
+  DnnLibrary& library = DnnLibrary::of(use(device));
+  const std::lock_guard lock(library.mutex);
+  library.opened();
+}
 
 std::shared_ptr<const LibraryAttention> LibraryAttention::find(Device device, const AttentionSizes& sizes) {
   static constinit Lazy<std::array<Answers<AttentionSizes, std::shared_ptr<const LibraryAttention>>, 64>> all;

@@ -57,7 +57,7 @@ class LibraryAttention {
                                                       const StoredAnswer* stored = nullptr);
   // Whether the library has a kernel for such on the device; false where one of them is not there.
   static bool is_offered(Device device, const AttentionSizes& sizes);
-  // Opens the library, which takes it a tenth of a second. Throws Error where it is not there.
+  // Opens the library's handle that runs. Throws Error where it is not there.
   static void open(Device device);
   // Null where the device or the library is not there, or the library does not take it. Known ones are found again.
   static std::shared_ptr<const LibraryAttention> find(Device device, const AttentionSizes& sizes);
