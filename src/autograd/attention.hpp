@@ -10,7 +10,7 @@ namespace weft {
 // The call of attention that takes the place of a product of weights and values, recorded now in the open trace.
 // Undefined: the product ends no such attention, its weights have another reader, or no provider does the call whole.
 Tensor attention_to_differentiate(const Node& product, const std::function<bool(const Node&)>& has_one_reader);
-// Whether a provider does the call whole. Where none does that of the gradients, the call is not worth it.
+// Whether a provider does the call whole. The call is only worth it where one does its gradients whole too.
 bool is_done_whole(const Node& call);
 
 }  // namespace weft

@@ -70,7 +70,7 @@ class DeviceWriter {
   // than the position's 32.
   bool compares_position(const loop::Instruction& it) const;
   std::string position_compared(const loop::Instruction& it) const;
-  // The number and the first position of a pack in one of which it may be; nothing where it is asked of one position.
+  // The number that is compared and the first position of the pack; empty where one position is compared, not a pack.
   std::string pack_compared(const loop::Instruction& it) const;
   // Whether the elements of a pack are divided by one number, whose reciprocal then is found once (Divisor of
   // cuda.inc).

@@ -384,7 +384,7 @@ bool begins_at_no_word(const Kernel& kernel, const Analysis& analysis, const Tea
   bool between = false;
   for (int i = 0; i < static_cast<int>(kernel.body.size()); ++i) {
     const Instruction& it = kernel.body[static_cast<std::size_t>(i)];
-    if (it.kind == Kind::load && it.args[0] >= 0) return false;  // which may be read where it is one for a pack
+    if (it.kind == Kind::load && it.args[0] >= 0) return false;  // of an element that an index names
     if (!is_contiguous(kernel, analysis, i)) continue;
     for (const DimTerm& term : dims::terms(access(kernel, analysis, it.index).rest))
       between |= term.coefficient % team.width != 0 &&

@@ -167,7 +167,7 @@ void check_attention(const Tensor& query, const Tensor& key, const Tensor& value
     fail(attention_name, loc, "a mask must be bool or floating, it is ", to_string(type_of(options.attn_mask)));
 }
 
-// scaled_dot_product_attention, whose dropout is by `given`, where it is not null, else by a draw of its own.
+// scaled_dot_product_attention. Its dropout takes the draw `given`; where that is null, it makes a draw.
 Tensor attention_by(const Draw* given, At query, At key, At value, const AttentionOptions& options) {
   LooseComposite call(attention_name, query.loc);
   Tensor q = resolve(query, attention_name), k = resolve(key, attention_name), v = resolve(value, attention_name);

@@ -17,7 +17,7 @@ Tensor gathered(const Tensor& table, const Tensor& index, Loc loc) {
 }
 
 struct Blocks {
-  Tensor row;     // [blocks, block]: of x; a row that is there where nothing is
+  Tensor row;     // [blocks, block]: the row of x; an empty place has any row of x
   Tensor is_row;  // [blocks, block]: whether something is
   Tensor group;   // [blocks]
   Tensor slot;    // [rows]: where among all rows of blocks each is

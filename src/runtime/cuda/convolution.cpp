@@ -216,7 +216,7 @@ struct LibraryConvolution::Call {
     write(algorithm);
     return write.bytes();
   }
-  // False where it is no answer to this question, or none that this library takes.
+  // Reads a stored answer. False where it answers another question, or where this library refuses it.
   bool take(DnnHandle* handle, const ConvolutionSizes& s, std::string_view answer) try {
     if (is_by_graph(s)) {
       plan = graph_of(s).plan_from({handle, nullptr}, answer);

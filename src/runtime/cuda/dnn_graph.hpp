@@ -88,8 +88,8 @@ class DnnGraph {
   bool has_plan(const DnnTarget& target, bool deterministic) const;
   // The first that it names and can compile, which takes half a second; null where there is none.
   std::shared_ptr<const DnnPlan> plan(const DnnTarget& target, bool deterministic) const;
-  // One that was made of the same operations for such a device, of its text. Null where it is no such text, or of a
-  // library that is not compatible.
+  // A plan from its text, which an equal graph gave on an equal device. Null where the text is of something else, or of
+  // a version of the library that is not compatible.
   std::shared_ptr<const DnnPlan> plan_from(const DnnTarget& target, std::string_view text) const;
   // The first so many that want no more memory for a workspace.
   std::vector<std::shared_ptr<const DnnPlan>> plans(const DnnTarget& target, bool deterministic, std::size_t most,

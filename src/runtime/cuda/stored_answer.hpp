@@ -1,6 +1,7 @@
 // What a library of a device answered, in the disk cache: which of its kernels it names for sizes, or a plan that it
 // made. In: the library, its version, the device and the question, as bytes. Out: the answer, as bytes. An entry of
-// another version or another device is not found; whoever reads an answer checks it, and asks again where it is wrong.
+// another version or another device is not found; the caller checks the answer, and asks the library again where it is
+// wrong.
 #pragma once
 #include <cstdint>
 #include <optional>
