@@ -14,6 +14,7 @@
 #include "weft/fft.hpp"
 #include "weft/grad.hpp"
 #include "weft/grad_scaler.hpp"
+#include "weft/groups.hpp"
 #include "weft/indexing.hpp"
 #include "weft/io.hpp"
 #include "weft/linalg.hpp"

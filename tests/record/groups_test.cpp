@@ -2,6 +2,7 @@
 // every way that there is to run them; and where a plan reads the matrices.
 #include <vector>
 
+#include "tests/needs_compiler.hpp"
 #include "tests/record/refused.hpp"
 #include "tests/trace/support.hpp"
 #include "weft/autocast.hpp"
@@ -14,6 +15,8 @@
 
 using namespace weft;
 using namespace trace_test;
+using test::a_compiler;
+using test::needs;
 using test::refused;
 
 namespace {
@@ -137,7 +140,8 @@ TEST_CASE("products over groups of rows of sizes that are not known") {
     check_near(f(sample({rows, 8}, 1), w, ends_of({5, 6, rows})), by_loop(sample({rows, 8}, 1), w, {5, 6, rows}));
 }
 
-TEST_CASE("the matrices of groups are read where they lie, either way, forward and for the gradient of rows") {
+TEST_CASE("the matrices of groups are read where they lie, either way, forward and for the gradient of rows" *
+          needs(a_compiler)) {
   const Tensor x = sample({256, 64}, 1), w = sample({8, 96, 64}, 2);
   const auto f = compile([](const Tensor& x, const Tensor& w, const Tensor& ends) {
     return grad([&](const Tensor& x) { return sum(square(grouped_matmul(x, transpose(w), ends))); }, x);
