@@ -10,7 +10,8 @@ namespace weft {
 // Found is softmax(q k^T) v over the last axis, of one floating dtype, with
 //   a positive number that scores, queries or keys are multiplied with or divided by, before a mask or after it;
 //   masks that are added or subtracted, and where(mask, scores, c) or masked_fill, c -1000 or less after scaling;
-//   keys that come transposed by any permutation, or lie so; casts of scores and weights among floating dtypes.
+//   keys that come transposed by any permutation, or lie so; casts of scores and weights among floating dtypes;
+//   dropout of the weights, where a device does the whole: it drops the same ones.
 // A mask of places, by which each query sees the keys up to its own, becomes is_causal. Scores are then f32 at least,
 // and not rounded in between, and a query of which all scores are -inf gets zeros where the program had NaN. It stays
 // where the scores' softmax is read elsewhere too, as by its derivative. A pass for PassStage::traced; other graphs it

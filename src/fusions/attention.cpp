@@ -1,8 +1,9 @@
-// From a product with a softmax upwards: each node on the way is a number, a mask, a cast, or the product of queries
-// and keys, where the way ends.
+// From a product with a softmax upwards: each node on the way is a dropout, a number, a mask, a cast, or the product of
+// queries and keys, where the way ends.
 #include "fusions/attention.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "ir/callee.hpp"
 #include "ir/composites.hpp"
 #include "ir/match.hpp"
+#include "nn/attention.hpp"
 #include "trace/registry.hpp"
 #include "weft/fusions.hpp"
 #include "weft/nn/attention.hpp"
@@ -33,10 +35,6 @@ bool is_float_cast(const Node& node) {
 bool is_same(const Node& node) { return node.op == Op::expand && node.type.shape.same(type_of(node.input(0)).shape); }
 Tensor plain(Tensor value) {
   while (is_same(*value.node())) value = value.node()->input(0);
-  return value;
-}
-Tensor without_casts(Tensor value) {
-  while (is_float_cast(*value.node()) || is_same(*value.node())) value = value.node()->input(0);
   return value;
 }
 // Before it was repeated, so that what is computed of a mask is not larger than the mask.
@@ -102,6 +100,45 @@ bool find_scores(const Tensor& scores, Found& found, int left) {
   }
 }
 
+// The draw by which `kept` is true of as many as 1 - probability: what `dropped` (record/random.hpp) compares.
+std::optional<Draw> find_draw(const Node& kept, const Shape& shape, double& probability) {
+  if (kept.op != Op::less_equal) return {};
+  const std::optional<double> least = number(kept.input(0));
+  double step = 1;
+  const Tensor integers = unscaled(*kept.input(1).node(), step);
+  if (!least || !(*least > 0 && *least < 1) || step != 0x1p-24 || integers.node()->op != Op::cast) return {};
+  const Node& low = *integers.node()->input(0).node();
+  if (low.op != Op::bitwise_and || number(low.input(1)) != 0xffffff) return {};
+  const Tensor words = plain(low.input(0));
+  if (words.node()->op != Op::random_bits || !type_of(words).shape.same(shape)) return {};
+  probability = *least;
+  return Draw{words.node()->input(0), words.node()->input(1)};
+}
+// Whether `node` drops some of its weights and divides the others by how many there are; these go into `found`.
+bool find_dropout(const Node& node, Found& found) {
+  if (node.op != Op::where || number(node.input(2)) != 0.0) return false;
+  double factor = 1;
+  const Tensor divided = plain(node.input(1)), weights = unscaled(*divided.node(), factor);
+  const std::optional<Draw> draw = find_draw(*plain(node.input(0)).node(), node.type.shape, found.dropout);
+  if (!weights.defined() || !draw) return false;
+  const double kept = round_to(node.type.dtype, 1 - found.dropout);
+  if (std::abs(factor * kept - 1) > 1e-6) return false;
+  found.draw = *draw;
+  found.weights.insert(found.weights.end(), {divided, weights});
+  return true;
+}
+// The softmax from which the weights of a product come; what is between them goes into `found`.
+const Node* find_softmax(const Node& product, Found& found) {
+  found.weights = {product.input(0)};
+  for (;;) {
+    const Node& node = *found.weights.back().node();
+    if (is_float_cast(node) || is_same(node))
+      found.weights.push_back(node.input(0));
+    else if (found.dropout > 0 || !find_dropout(node, found))
+      return &node;
+  }
+}
+
 // Whether the mask hides what comes after a query, and changes nothing else.
 bool is_causal(const Mask& mask) {
   const std::optional<CausalNumbers> of = causal_numbers(mask.value);
@@ -126,9 +163,9 @@ void list_products(const Graph& graph, std::vector<bool>& are_attention) {
     const Node& node = *value.node();
     if (node.op != Op::call)
       for (const auto& body : node.bodies()) list_products(*body, are_attention);
-    if (node.op == Op::matmul)
-      are_attention.push_back(find_attention(node).has_value() &&
-                              is_read_once(node, [&](const Node& each) { return readers[&each] == 1; }));
+    if (node.op != Op::matmul) continue;
+    const std::optional<Found> found = find_attention(node);
+    are_attention.push_back(found && is_read_once(*found, [&](const Node& each) { return readers[&each] == 1; }));
   }
 }
 
@@ -136,13 +173,13 @@ void list_products(const Graph& graph, std::vector<bool>& are_attention) {
 
 std::optional<AttentionByHand> find_attention(const Node& product) {
   if (product.op != Op::matmul) return {};
-  const Node& softmax = *without_casts(product.input(0)).node();
+  Found found;
+  const Node& softmax = *find_softmax(product, found);
   const int rank = product.type.shape.rank();
   if (softmax.op != Op::call || std::string_view(name_of(softmax)) != "softmax") return {};
   AxisSet last;
   last.insert(rank - 1);
   if (softmax.attributes<ReducedCall>().axes.bits != last.bits) return {};
-  Found found;
   found.value = product.input(1);
   if (!find_scores(softmax.input(0), found, longest_way)) return {};
   for (const Tensor& each : {found.query, found.transposed_key, found.value})
@@ -151,17 +188,18 @@ std::optional<AttentionByHand> find_attention(const Node& product) {
   return found;
 }
 
-bool is_read_once(const Node& product, const std::function<bool(const Node&)>& has_one_reader) {
-  for (Tensor at = product.input(0);; at = at.node()->input(0)) {
-    if (!has_one_reader(*at.node())) return false;
-    if (!is_float_cast(*at.node()) && !is_same(*at.node())) return true;
-  }
+bool is_read_once(const AttentionByHand& found, const std::function<bool(const Node&)>& has_one_reader) {
+  return std::ranges::all_of(found.weights, [&](const Tensor& each) { return has_one_reader(*each.node()); });
 }
 
 Tensor attention_of(const AttentionByHand& found) {
   const Tensor key = transpose(found.transposed_key, -1, -2);
-  if (found.masks.size() == 1 && is_causal(found.masks[0]))
-    return nn::scaled_dot_product_attention(found.query, key, found.value, {.is_causal = true, .scale = found.scale});
+  const auto call = [&](const Tensor& mask, bool is_causal) {
+    return nn::attention_by(
+        &found.draw, found.query, key, found.value,
+        {.attn_mask = mask, .dropout_p = found.dropout, .is_causal = is_causal, .scale = found.scale});
+  };
+  if (found.masks.size() == 1 && is_causal(found.masks[0])) return call({}, true);
   const DType dtype = type_of(found.query).dtype;
   Tensor sees, added;
   for (const Mask& mask : found.masks) {
@@ -181,8 +219,7 @@ Tensor attention_of(const AttentionByHand& found) {
     added = added.defined() ? added + value : value;
   }
   if (sees.defined() && added.defined()) sees = where(sees, added, -infinity), added = {};
-  return nn::scaled_dot_product_attention(found.query, key, found.value,
-                                          {.attn_mask = sees.defined() ? sees : added, .scale = found.scale});
+  return call(sees.defined() ? sees : added, false);
 }
 
 static GraphView fused(const GraphView& view, const std::function<bool(const Node&)>& is_wanted) {
@@ -196,7 +233,7 @@ static GraphView fused(const GraphView& view, const std::function<bool(const Nod
     const std::optional<AttentionByHand> found = find_attention(node);
     if (!found) return {};
     const Tensor made = attention_of(*found);
-    return is_wanted(*made.node()) ? made : Tensor();
+    return made.node()->op == Op::call && is_wanted(*made.node()) ? made : Tensor();
   });
 }
 

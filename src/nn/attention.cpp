@@ -1,4 +1,4 @@
-#include "weft/nn/attention.hpp"
+#include "nn/attention.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -167,7 +167,8 @@ void check_attention(const Tensor& query, const Tensor& key, const Tensor& value
     fail(attention_name, loc, "a mask must be bool or floating, it is ", to_string(type_of(options.attn_mask)));
 }
 
-// scaled_dot_product_attention. Its dropout takes the draw `given`; where that is null, it makes a draw.
+}  // namespace
+
 Tensor attention_by(const Draw* given, At query, At key, At value, const AttentionOptions& options) {
   LooseComposite call(attention_name, query.loc);
   Tensor q = resolve(query, attention_name), k = resolve(key, attention_name), v = resolve(value, attention_name);
@@ -222,8 +223,6 @@ Tensor attention_by(const Draw* given, At query, At key, At value, const Attenti
       how.has_mods() ? nullptr : differentiate_attention);
   return results[0];
 }
-
-}  // namespace
 
 Tensor scaled_dot_product_attention(At query, At key, At value, const AttentionOptions& options) {
   return attention_by(nullptr, query, key, value, options);

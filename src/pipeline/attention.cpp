@@ -36,7 +36,7 @@ Graph before_derivatives(Graph graph) {
 Tensor attention_to_differentiate(const Node& product, const std::function<bool(const Node&)>& has_one_reader) {
   if (product.op != Op::matmul || product.type.device.type != Device::Type::cuda || is_left_out()) return {};
   const std::optional<AttentionByHand> found = find_attention(product);
-  if (!found || !is_read_once(product, has_one_reader)) return {};
+  if (!found || !is_read_once(*found, has_one_reader)) return {};
   const Tensor made = attention_of(*found);
   return is_whole(*made.node()) && type_of(made).same(product.type) ? made : Tensor();
 }

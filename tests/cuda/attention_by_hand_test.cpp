@@ -13,10 +13,23 @@ using namespace cuda_test;
 
 namespace {
 
-enum class Form : std::uint8_t { plain, after, additive, filled, f32_softmax, lying, mask, learned, weights_too };
-constexpr Form all_forms[] = {Form::plain, Form::after, Form::additive, Form::filled,     Form::f32_softmax,
-                              Form::lying, Form::mask,  Form::learned,  Form::weights_too};
-constexpr bool hides_later(Form form) { return form == Form::after || form == Form::additive || form == Form::filled; }
+enum class Form : std::uint8_t {
+  plain,
+  after,
+  additive,
+  filled,
+  dropped,
+  f32_softmax,
+  lying,
+  mask,
+  learned,
+  weights_too
+};
+constexpr Form all_forms[] = {Form::plain,       Form::after, Form::additive, Form::filled,  Form::dropped,
+                              Form::f32_softmax, Form::lying, Form::mask,     Form::learned, Form::weights_too};
+constexpr bool hides_later(Form form) {
+  return form == Form::after || form == Form::additive || form == Form::filled || form == Form::dropped;
+}
 // Whether it is found.
 constexpr bool is_whole(Form form) { return form != Form::learned && form != Form::weights_too; }
 
@@ -38,6 +51,12 @@ Tensor attend(Form form, const Operands& at, const Tensor& mask) {
     case Form::filled: {
       const Tensor seen = tril(ones({length, length}, {DType::f32, device}));
       return mixed(masked_fill(matmul(at.q, keys) / 8, seen == 0, -30000.0));
+    }
+    case Form::dropped: {
+      Generator generator(11);
+      const Tensor place = to(arange(length), device);
+      const Tensor scores = where(unsqueeze(place, 0) > unsqueeze(place, 1), -INFINITY, matmul(at.q, keys) * 0.125);
+      return matmul(dropout(softmax(scores, -1), 0.2, generator), at.v);
     }
     case Form::f32_softmax:
       return matmul(cast(softmax(cast(matmul(at.q, keys) / 8, DType::f32), -1), at.v.dtype()), at.v);

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "fusions/attention.hpp"
 #include "tests/loops/support.hpp"
 #include "weft/backends.hpp"
 #include "weft/fusions.hpp"
@@ -222,6 +223,68 @@ TEST_CASE("a causal mask that a program makes of places is found as such, and no
       CHECK((found.find("is_causal true") != std::string::npos) == mask_forms[i].is_causal);
     }
     unregister_pass("look_at_attention");
+  }
+}
+
+TEST_CASE("weights that are dropped are part of attention by hand, with the draw that drops them") {
+  struct Dropped {
+    const char* name;
+    Tensor (*drop)(const Tensor& weights, Generator& generator);
+    double probability;  // that is found; 0: nothing is
+  };
+  static constexpr Dropped all[] = {
+      {"dropout", [](const Tensor& weights, Generator& generator) { return dropout(weights, 0.25, generator); }, 0.25},
+      {"a layer, in f32",
+       [](const Tensor& weights, Generator& generator) {
+         return cast(nn::Dropout(0.1)(cast(weights, DType::f32), generator), DType::f64);
+       },
+       0.1f},
+      {"in 16 bits",
+       [](const Tensor& weights, Generator& generator) {
+         return cast(dropout(cast(weights, DType::bf16), 0.1, generator), DType::f64);
+       },
+       0.1f},
+      {"not scaled",
+       [](const Tensor& weights, Generator& generator) { return dropout(weights, 0.25, generator) * 0.75; }, 0},
+      {"twice",
+       [](const Tensor& weights, Generator& generator) {
+         return dropout(dropout(weights, 0.25, generator), 0.25, generator);
+       },
+       0},
+      {"all heads alike",
+       [](const Tensor& weights, Generator& generator) {
+         const Tensor kept = uniform({2, 1, 5, 6}, 0, 1, generator) >= 0.25;
+         return where(kept, weights / 0.75, 0);
+       },
+       0},
+      {"by other numbers",
+       [](const Tensor& weights, Generator& generator) {
+         return where(normal(weights.sizes(), 0, 1, generator) >= 0.25, weights / 0.75, 0);
+       },
+       0},
+  };
+  const Tensors x = inputs_of();
+  for (int i = 0; i < static_cast<int>(std::size(all)); ++i) {
+    CAPTURE(std::string(all[i].name));
+    const auto attend = [](const Tensors& x, const int& form) {
+      Generator generator(7);
+      return matmul(all[form].drop(softmax(matmul(x[0], keys(x)) * 0.5, -1), generator), x[2]);
+    };
+    const Tensor expected = attend(x, i);
+    double probability = 0;
+    register_pass(PassStage::traced, "body_of_attention", std::to_string(i), [&](const GraphView& graph) {
+      return graph.rewrite([&](const NodeView& at) -> Tensor {
+        const std::optional<AttentionByHand> found = find_attention(*at.results()[0].node());
+        if (!found || found->dropout == 0) return {};
+        probability = found->dropout;
+        return attention_of(*found);
+      });
+    });
+    const bool rounds = all[i].name == std::string_view("in 16 bits");
+    check_close(compile(attend, {.on_compile_error = OnFailure::raise, .backend = "aot_eager"})(x, i), expected,
+                rounds ? 1e-2 : 1e-6);
+    CHECK(probability == all[i].probability);
+    unregister_pass("body_of_attention");
   }
 }
 
