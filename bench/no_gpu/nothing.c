@@ -66,7 +66,7 @@ OK(cuStreamWaitEvent) NEW(cuGraphInstantiateWithFlags) OK(cuGraphLaunch) OK(cuGr
   *p = calloc(1, n + 64);
   return 0;
 }
-OK(cuMemsetD32Async) OK(cuMemsetD8Async) static int map(uint64_t* p, size_t n) {
+OK(cuMemsetD32Async) OK(cuMemsetD8Async) OK(cuMemsetD2D32Async) static int map(uint64_t* p, size_t n) {
   void* at = mmap(0, n + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   *p = (uint64_t)at;
   return at == MAP_FAILED ? 2 : 0;

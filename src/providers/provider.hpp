@@ -19,7 +19,8 @@ class Provider {
   virtual int alignment() const { return 1; }
   // Whether it offers a product of matrices that are chosen (PlacedValue::chosen).
   virtual bool reads_chosen() const { return false; }
-  // Whether its first result may lie in another order of axes, of which the last stays last.
+  // Whether its results may lie in another order of axes, of which the last stays last, and in parts of larger memory
+  // that `reads` and `alignment` allow for an operand.
   virtual bool writes_in_any_order() const { return false; }
   // Providers::gains_with_channels_last.
   virtual bool gains_with_channels_last(const Node& /*node*/, Device /*device*/) const { return false; }

@@ -47,6 +47,10 @@ ScheduleBuffers::ScheduleBuffers(const Graph& graph, Grouping& grouping, std::ve
 bool ScheduleBuffers::lies_in_window(const Node& node) const {
   return grouping_.nodes[graph_.number(node)].realized && grouping_.layouts[graph_.number(node)].window_of >= 0;
 }
+bool ScheduleBuffers::is_written_in_place(Tensor part) const {
+  while (is_view(part.node()->op)) part = part.node()->input(0);
+  return lies_in_window(*part.node());
+}
 const Node& ScheduleBuffers::owner(const Node& node) const {
   return lies_in_window(node)
              ? *graph_.nodes[static_cast<std::size_t>(grouping_.layouts[graph_.number(node)].window_of)].node()

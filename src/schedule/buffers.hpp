@@ -11,7 +11,8 @@ class ScheduleBuffers {
   // Adds to `buffers`, the schedule's; notes layouts in the grouping.
   ScheduleBuffers(const Graph& graph, Grouping& grouping, std::vector<ScheduleBuffer>& buffers);
 
-  bool lies_in_window(const Node& node) const;
+  // Whether a part of a concatenation in memory is written where it lies there, and not copied.
+  bool is_written_in_place(Tensor part) const;
   // The buffer in which a value that has memory lies, and how many elements that has.
   int of(const Node& node) const;
   Dim elements_of(const Node& node) const { return owner(node).type.shape.element_count(); }
@@ -27,6 +28,7 @@ class ScheduleBuffers {
   void drop_unread_constants(const std::vector<Step>& steps);
 
  private:
+  bool lies_in_window(const Node& node) const;
   // Whose buffer a value's memory is part of, or all of.
   const Node& owner(const Node& node) const;
   void note_layout(const Node& node);

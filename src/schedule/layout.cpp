@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "schedule/channels_last.hpp"
 #include "schedule/group.hpp"
@@ -21,9 +22,9 @@ class LayoutChooser {
         sent_(graph.nodes.size()) {
     for (const Tensor& value : graph.nodes)
       for (const Tensor& operand : value.node()->inputs()) {
+        if (operand.output() > 0) continue;  // by a node of its own, as which it is read
         ++uses_[graph_.number(operand)];
-        if (operand.node()->op == Op::call && operand.output() == 0)
-          readers_of_calls_[operand.node()].push_back(value.node());
+        if (call_of(*operand.node())) readers_of_calls_[operand.node()].push_back(value.node());
       }
     for (const Tensor& output : graph.outputs) {
       ++uses_[graph_.number(output)];
@@ -42,7 +43,7 @@ class LayoutChooser {
           if (info(node.op).kind == OpKind::collective) sent_[graph_.number(below_views(operand))] = true;
         }
       }
-      if (node.op == Op::call) order_as_read(node);
+      if (call_of(node)) order_as_read(node);
       if (node.op == Op::concat) choose_concat(node);
       if (node.op == Op::matmul)
         for (const Tensor& operand : node.inputs()) order_for_product(operand);
@@ -64,9 +65,58 @@ class LayoutChooser {
     while (is_view(value.node()->op)) value = value.node()->input(0);
     return value;
   }
-  bool is_written_in_place(const Tensor& part) const {
+  // The call of which the node is a result; null where it is none.
+  static const Node* call_of(const Node& node) {
+    const Node& source = is_further_result(node) ? *node.input(0).node() : node;
+    return source.op == Op::call ? &source : nullptr;
+  }
+
+  // Who writes a part of a concatenation where it will lie, and in which layout: the kernel or the product that it is
+  // the result of, or below views of it a call that writes in any order. Null where it has to be copied.
+  struct Written {
+    const Node* node = nullptr;
+    BufferLayout layout = {};
+  };
+  Written written_in_place(const Tensor& part, const BufferLayout& window) const {
+    if (!is_read_once(part)) return {};
     const Node& node = *part.node();
-    return (is_computed_by_kernel(node) || node.op == Op::matmul || node.op == Op::concat) && is_read_once(part);
+    if (is_computed_by_kernel(node) || node.op == Op::matmul || node.op == Op::concat) return {&node, window};
+    BufferLayout layout = window;
+    Tensor base = part;
+    while (is_view(base.node()->op)) {
+      std::optional<std::vector<Dim>> below = strides_below(*base.node(), layout.strides);
+      if (!below) return {};
+      layout.strides = *std::move(below);
+      base = base.node()->input(0);
+      if (!is_read_once(base)) return {};
+    }
+    const Node* const call = call_of(*base.node());
+    if (!call || !providers_.writes_in_any_order(*call, device_) ||
+        !providers_.reads(*call, device_, type_of(base).shape, layout.offset, layout.strides))
+      return {};
+    return {base.node(), std::move(layout)};
+  }
+  // The strides of a view's operand, of which the view has these; nothing where it is no permutation that joins axes.
+  static std::optional<std::vector<Dim>> strides_below(const Node& view, const std::vector<Dim>& strides) {
+    const Shape &to = view.type.shape, from = type_of(view.input(0)).shape;
+    if (from.same(to) && view.op != Op::permute) return strides;
+    std::vector<Dim> below(static_cast<std::size_t>(from.rank()), Dim(0));
+    if (view.op == Op::permute) {
+      const auto& axes = view.attributes<Permute>().axes;
+      for (std::size_t i = 0; i < strides.size(); ++i) below[static_cast<std::size_t>(axes[i])] = strides[i];
+      return below;
+    }
+    if (view.op != Op::reshape) return {};
+    int next = from.rank() - 1;  // an axis of the view has the last of the operand's that are left
+    for (int i = to.rank() - 1; i >= 0; --i)
+      for (Dim joined = 1; !joined.same(to[i]); --next) {
+        if (next < 0) return {};
+        below[static_cast<std::size_t>(next)] = strides[static_cast<std::size_t>(i)] * joined;
+        joined = joined * from[next];
+      }
+    for (; next >= 0; --next)
+      if (!from[next].same(Dim(1))) return {};
+    return below;
   }
 
   // A concatenation is a formula, one part or the other, which is computed where it is read. It is assembled in memory
@@ -77,30 +127,31 @@ class LayoutChooser {
     const bool is_sent = device_.type != Device::Type::cpu && sent_[graph_.number(concat)];
     const std::size_t most_parts = is_sent ? 16 : 4;
     const auto parts = concat.inputs();
-    const bool in_place =
-        std::any_of(parts.begin(), parts.end(), [&](const Tensor& part) { return is_written_in_place(part); });
+    const std::vector<Written> written = written_parts(concat);
+    const bool in_place = std::ranges::any_of(written, [](const Written& part) { return part.node != nullptr; });
     const bool in_memory = in_memory_[graph_.number(concat)] || at(concat).window_of >= 0;
     if (!(in_memory && in_place) && parts.size() <= most_parts) return;
     at(concat).assembled = true;
-    place_parts(concat);
+    for (const Written& part : written)
+      if (part.node) at(*part.node) = part.layout;
   }
 
-  // A part that somebody computes for this concatenation alone is written where it will lie.
-  void place_parts(const Node& concat) {
+  // By part, where it lies in a concatenation.
+  std::vector<Written> written_parts(const Node& concat) {
     BufferLayout whole = at(concat);
     if (whole.is_contiguous()) whole.strides = contiguous_strides(concat.type.shape);
     if (whole.window_of < 0) whole.window_of = static_cast<int>(graph_.number(concat));
+    whole.assembled = false;
     const std::size_t axis = concat.attributes<Along>().axis;
+    std::vector<Written> parts;
     Dim start = 0;
     for (const Tensor& part : concat.inputs()) {
-      const Node& node = *part.node();
-      if (is_written_in_place(part)) {
-        at(node) = whole;
-        at(node).assembled = false;
-        at(node).offset = whole.offset + start * whole.strides[axis];
-      }
-      start = start + node.type.shape[static_cast<int>(axis)];
+      BufferLayout window = whole;
+      window.offset = whole.offset + start * whole.strides[axis];
+      parts.push_back(written_in_place(part, window));
+      start = start + type_of(part).shape[static_cast<int>(axis)];
     }
+    return parts;
   }
 
   // A product copies an operand that has unit stride along neither of its axes. Where a kernel computes the value for
@@ -126,10 +177,10 @@ class LayoutChooser {
     at(node) = std::move(layout);
   }
 
-  // The result of a call, as all of its readers permute it; other calls read it in any order.
-  void order_as_read(const Node& call) {
-    const auto found = readers_of_calls_.find(&call);
-    if (found == readers_of_calls_.end()) return;
+  // A result of a call, as all of its readers permute it; other calls read it in any order.
+  void order_as_read(const Node& result) {
+    const auto found = readers_of_calls_.find(&result);
+    if (found == readers_of_calls_.end() || at(result).window_of >= 0) return;
     const Node* permuted = nullptr;
     for (const Node* reader : found->second) {
       if (!reader) return;  // a result of the graph
@@ -140,20 +191,21 @@ class LayoutChooser {
     }
     if (!permuted) return;
     const Permute& order = permuted->attributes<Permute>();
-    const int rank = call.type.shape.rank();
-    if (order.axes[static_cast<std::size_t>(rank) - 1] != rank - 1 || !providers_.writes_in_any_order(call, device_))
+    const int rank = result.type.shape.rank();
+    if (order.axes[static_cast<std::size_t>(rank) - 1] != rank - 1 ||
+        !providers_.writes_in_any_order(*call_of(result), device_))
       return;
     const std::vector<Dim> wanted = contiguous_strides(permuted->type.shape);
     BufferLayout layout;
     layout.strides.resize(wanted.size(), Dim(0));
     for (std::size_t i = 0; i < wanted.size(); ++i) layout.strides[order.axes[i]] = wanted[i];
-    at(call) = std::move(layout);
+    at(result) = std::move(layout);
   }
 
   const Graph& graph_;
   const Providers& providers_;
   const Device device_;
-  std::map<const Node*, std::vector<const Node*>> readers_of_calls_;  // null: who asked for the graph's result
+  std::map<const Node*, std::vector<const Node*>> readers_of_calls_;  // by result; null: it is one of the graph's
   std::vector<BufferLayout> layouts_;
   std::vector<int> uses_;
   std::vector<bool> in_memory_;  // by node: a result, or what a library step reads

@@ -133,7 +133,8 @@ class Providers {
                      std::span<const Dim> strides) const = 0;
   // Whether it reads an operand of one batch axis as matrices that are chosen from a table (PlacedValue::chosen).
   virtual bool reads_chosen(const Node& /*node*/, Device /*device*/) const { return false; }
-  // Whether it writes its first result in any order of axes of which the last stays last.
+  // Whether it writes its results in any order of axes of which the last stays last, and where `reads` takes an operand
+  // as a part of larger memory.
   virtual bool writes_in_any_order(const Node& node, Device device) const = 0;
   // Whether a convolution is done several times as fast where its images, weights and result lie with the channels last
   // (schedule/channels_last). It is then done so, or all of them lie in order.

@@ -359,7 +359,7 @@ class Scheduler {
     int number = 0;
     for (const Tensor& part : node.inputs()) {
       ++number;
-      if (!buffers_.lies_in_window(*part.node())) {
+      if (!buffers_.is_written_in_place(part)) {
         grouping_.note(node, "starts a kernel: part " + std::to_string(number) +
                                  " is no kernel's own result, or is read elsewhere too, and is copied");
         add_part(node, part, [&](IndexVector index) {
@@ -369,6 +369,13 @@ class Scheduler {
       }
       start = start + type_of(part).shape[static_cast<int>(axis)];
     }
+  }
+
+  PlacedValue placed_result(const Node& node) const {
+    const BufferLayout& layout = grouping_.layouts[graph_.number(node)];
+    const bool plain = layout.is_contiguous();
+    return {node.type, buffers_.of(node), plain ? Dim(0) : layout.offset,
+            plain ? contiguous_strides(node.type.shape) : layout.strides};
   }
 
   // An operation that is done whole, by whoever offers it.
@@ -382,14 +389,11 @@ class Scheduler {
       candidate.operands.push_back(std::move(value));
     }
     if (node.op != Op::check) {
-      const BufferLayout& layout = grouping_.layouts[graph_.number(node)];
-      const bool plain = layout.is_contiguous();
-      candidate.results.push_back({node.type, buffers_.of(node), plain ? Dim(0) : layout.offset,
-                                   plain ? contiguous_strides(node.type.shape) : layout.strides});
+      candidate.results.push_back(placed_result(node));
       for (const Type& type : node.more_types())
         candidate.results.push_back({type, -1, 0, contiguous_strides(type.shape)});
       for (const Node* further : further_results_[graph_.number(node)])
-        candidate.results[further->input(0).output()].buffer = buffers_.of(*further);
+        candidate.results[further->input(0).output()] = placed_result(*further);
       for (PlacedValue& result : candidate.results)
         if (result.buffer < 0)  // nobody reads it
           result.buffer = buffers_.add_temporary(result.type.dtype, result.type.shape.element_count());

@@ -51,6 +51,9 @@ struct Traced : Recording {
   DType dtype;
 };
 
+bool same(const std::vector<Dim>& a, const std::vector<Dim>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](Dim x, Dim y) { return x.same(y); });
+}
 bool is_attention(const Node& node) {
   return node.op == Op::call && std::string_view(name_of(node)).starts_with("scaled_dot_product_attention");
 }
@@ -75,7 +78,11 @@ class WithAttention final : public Providers {
  public:
   struct Step final : Payload {
     explicit Step(const Candidate& candidate) : results(candidate.results.size()) {
-      for (const PlacedValue& value : candidate.results) strides.push_back(value.strides);
+      for (const PlacedValue& value : candidate.results) {
+        strides.push_back(value.strides);
+        offsets.push_back(value.offset);
+        buffers.push_back(value.buffer);
+      }
       for (const PlacedValue& value : candidate.operands) of_operands.push_back(value.strides);
     }
     std::string details() const override { return ""; }
@@ -88,6 +95,8 @@ class WithAttention final : public Providers {
     std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation&) const override { return nullptr; }
     std::size_t results;
     std::vector<std::vector<Dim>> strides, of_operands;
+    std::vector<Dim> offsets;
+    std::vector<int> buffers;
   };
   bool takes(const Node& node, Device device) const override {
     return is_attention(node) || providers::all().takes(node, device);
@@ -109,6 +118,13 @@ class WithAttention final : public Providers {
     return providers::all().most_sets(kernel, device);
   }
 };
+
+std::vector<const WithAttention::Step*> attention_steps(const Schedule& schedule) {
+  std::vector<const WithAttention::Step*> steps;
+  for (const Step& step : schedule.steps)
+    if (const auto* own = dynamic_cast<const WithAttention::Step*>(step.payload.get())) steps.push_back(own);
+  return steps;
+}
 
 }  // namespace
 
@@ -230,19 +246,83 @@ TEST_CASE("attention lies in memory as its readers want it: heads of a packed pr
   const Graph graph = optimized(traced.graph({result}), Device::cuda(), true);
   const WithAttention providers;
   const Schedule schedule = make_schedule(graph, Device::cuda(), providers, {});
-  std::vector<const WithAttention::Step*> steps;
-  for (const Step& step : schedule.steps)
-    if (const auto* own = dynamic_cast<const WithAttention::Step*>(step.payload.get())) steps.push_back(own);
+  const std::vector<const WithAttention::Step*> steps = attention_steps(schedule);
   INFO(to_text(schedule));
   REQUIRE(steps.size() == 2);
   const std::vector<Dim> of_parts = {76800, 64, 768, 1}, of_heads = {25600, 64, 256, 1};
-  const auto same = [](const std::vector<Dim>& a, const std::vector<Dim>& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](Dim x, Dim y) { return x.same(y); });
-  };
   for (int i = 0; i < 3; ++i) CHECK(same(steps[0]->of_operands[static_cast<std::size_t>(i)], of_parts));
   CHECK(same(steps[0]->strides[0], of_heads));
   CHECK(same(steps[1]->of_operands[3], of_heads));
   CHECK(same(steps[1]->of_operands[5], of_heads));  // the gradient, as the product gives it
+}
+
+TEST_CASE("gradients of queries, keys and values are written where the products that read all three have them") {
+  struct Parameters {
+    Tensor x, weight;
+    WEFT_MEMBERS(x, weight)
+  };
+  // Of three parts, where the keys' gradient is read elsewhere too, and where queries are added to themselves.
+  enum class Form { plain, keys_too, twice };
+  for (const Form form : {Form::plain, Form::keys_too, Form::twice}) {
+    CAPTURE(static_cast<int>(form));
+    Traced traced(Device::cuda());
+    const Parameters at{traced.input(Shape::of(200, 256)), traced.input(Shape::of(256, 768))};
+    const Tensor given = traced.input(Shape::of(2, 4, 100, 64)), added = traced.input(Shape::of(2, 4, 100, 64));
+    const auto loss = [&](const Parameters& p, const Tensor& more) {
+      const Tensor packed = reshape(matmul(p.x, p.weight), {2, 100, 768});
+      const auto heads = [&](int i) {
+        return permute(reshape(narrow(packed, -1, i * 256, 256), {2, 100, 4, 64}), {0, 2, 1, 3});
+      };
+      const Tensor query = form == Form::twice ? relu(heads(0)) + heads(0) : heads(0);
+      return sum(given * nn::scaled_dot_product_attention(query, heads(1) + more, heads(2), {.is_causal = true}));
+    };
+    const Parameters of = grad([&](const Parameters& p) { return loss(p, added); }, at);
+    std::vector<Tensor> results{of.x, of.weight};
+    if (form == Form::keys_too) results.push_back(grad([&](const Tensor& more) { return loss(at, more); }, added));
+    const Graph graph = optimized(traced.graph(std::move(results)), Device::cuda(), true);
+    const WithAttention providers;
+    const Schedule schedule = make_schedule(graph, Device::cuda(), providers, {});
+    INFO(to_text(schedule));
+    const std::vector<const WithAttention::Step*> steps = attention_steps(schedule);
+    REQUIRE(steps.size() == 2);
+    const WithAttention::Step& backward = *steps[1];
+    const std::vector<Dim> window = {76800, 64, 768, 1};
+    for (std::size_t i = 0; i < 3; ++i) {
+      const bool is_window = !(i == 0 && form == Form::twice) && !(i == 1 && form == Form::keys_too);
+      CHECK(same(backward.strides[i], window) == is_window);
+      if (is_window) CHECK(backward.offsets[i].same(Dim(static_cast<std::int64_t>(i) * 256)));
+      CHECK((backward.buffers[i] == backward.buffers[2]) == is_window);
+    }
+    const auto copied = static_cast<std::size_t>(std::ranges::count_if(schedule.steps, [&](const Step& step) {
+      return step.buffers.back() == backward.buffers[2] && step.payload.get() != &backward;
+    }));
+    CHECK(copied == (form == Form::plain ? 0 : 1));
+  }
+}
+
+TEST_CASE("a gradient that is no part of a product's operand lies as its readers permute it") {
+  struct Parameters {
+    Tensor q, k, v;
+    WEFT_MEMBERS(q, k, v)
+  };
+  Traced traced(Device::cuda());
+  const Shape shape = Shape::of(256, 256);
+  const Tensor x = traced.input(Shape::of(200, 256)), given = traced.input(Shape::of(2, 4, 100, 64));
+  const Parameters at{traced.input(shape), traced.input(shape), traced.input(shape)};
+  const Parameters of = grad(
+      [&](const Parameters& p) {
+        const auto heads = [&](const Tensor& weight) {
+          return permute(reshape(matmul(x, weight), {2, 100, 4, 64}), {0, 2, 1, 3});
+        };
+        return sum(given * nn::scaled_dot_product_attention(heads(p.q), heads(p.k), heads(p.v), {.is_causal = true}));
+      },
+      at);
+  const Graph graph = optimized(traced.graph({of.q, of.k, of.v}), Device::cuda(), true);
+  const Schedule schedule = make_schedule(graph, Device::cuda(), WithAttention(), {});
+  INFO(to_text(schedule));
+  const std::vector<const WithAttention::Step*> steps = attention_steps(schedule);
+  REQUIRE(steps.size() == 2);
+  for (const std::vector<Dim>& strides : steps[1]->strides) CHECK(same(strides, {25600, 64, 256, 1}));
 }
 
 TEST_CASE("a call with the name of attention and other shapes is not taken whole") {

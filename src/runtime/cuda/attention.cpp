@@ -9,6 +9,7 @@
 #include "base/fail.hpp"
 #include "base/lazy.hpp"
 #include "runtime/cuda/answers.hpp"
+#include "runtime/cuda/attention_arguments.hpp"
 #include "runtime/cuda/dnn_library.hpp"
 #include "runtime/cuda/stored_answer.hpp"
 #include "runtime/fields.hpp"
@@ -18,7 +19,7 @@ namespace weft::runtime::cuda {
 namespace {
 
 constexpr std::size_t oldest = 91600;  // before, keys that are no multiple of 128 need a mask of their own
-constexpr std::size_t workspace_alignment = 256, value_alignment = 16;
+constexpr std::size_t workspace_alignment = 256;
 constexpr std::int64_t sums_id = 100, accumulated_id = 101;  // values in the workspace
 
 using Four = DnnGraph::Four;
@@ -330,22 +331,9 @@ void DeviceAttention::run(const StepCall& call) const {
   for (std::size_t i = 0; i < attended_values; ++i) {
     const auto value = static_cast<Attended>(i);
     if (!s.has(value)) continue;
-    const std::int64_t offset = call.numbers[offsets_.begin + count];
-    std::byte* const place =
-        static_cast<std::byte*>(call.pointers[count]) + storage_bytes(info(s.dtype_of(value)), offset);
-    if (reinterpret_cast<std::uintptr_t>(place) % value_alignment != 0)
-      fail(call_name, {}, "reads memory from multiples of 16 bytes on, and a value begins at ",
-           static_cast<const void*>(place));
-    // Of no keys, or no queries, there is nothing to add up.
+    void* const place = attended_place(s, value, call.pointers[count], call.numbers[offsets_.begin + count], true);
     const bool is_result = s.is_backward ? value > Attended::given : value >= Attended::output;
-    if (s.is_empty() && is_result) {
-      const Four sizes = s.sizes_of(value);
-      const std::int64_t elements = sizes[0] * sizes[1] * sizes[2] * sizes[3];
-      const auto bytes = static_cast<std::size_t>(storage_bytes(info(s.dtype_of(value)), elements));
-      if (bytes > 0)
-        check(driver().cuMemsetD32Async(reinterpret_cast<Pointer>(place), 0, bytes / 4, call.queue->stream),
-              "cuMemsetD32Async");
-    }
+    if (s.is_empty() && is_result) fill_empty(s, value, place, call.queue->stream);
     pointers[count++] = place;
   }
   if (!s.is_empty()) of(s)->run(device_, {pointers.data(), count}, call.workspace, call.queue);

@@ -37,6 +37,24 @@ inline void* attended_place(const AttentionSizes& sizes, Attended value, void* b
   return place;
 }
 
+// Fills a result of a call that has no queries or no keys, where there is nothing to add up: stats with -inf, others
+// with 0.
+inline void fill_empty(const AttentionSizes& sizes, Attended value, void* place, Stream* stream) {
+  const auto size = sizes.sizes_of(value), stride = sizes.strides[static_cast<std::size_t>(value)];
+  const std::size_t element = value == Attended::stats ? 4 : 2, width = static_cast<std::size_t>(size[3]) * element / 4,
+                    rows = static_cast<std::size_t>(size[2]);
+  constexpr unsigned minus_infinity = 0xff800000;
+  if (width * rows == 0) return;
+  for (std::int64_t batch = 0; batch < size[0]; ++batch)
+    for (std::int64_t head = 0; head < size[1]; ++head) {
+      const std::int64_t first = batch * stride[0] + head * stride[1];
+      check(driver().cuMemsetD2D32Async(reinterpret_cast<Pointer>(place) + static_cast<std::size_t>(first) * element,
+                                        static_cast<std::size_t>(stride[2]) * element,
+                                        value == Attended::stats ? minus_infinity : 0, width, rows, stream),
+            "cuMemsetD2D32Async");
+    }
+}
+
 // A kernel of a step, ready to be queued. Null where the plan has no functions yet.
 struct AttentionKernel {
   Function* function = nullptr;

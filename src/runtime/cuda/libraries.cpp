@@ -98,6 +98,7 @@ const Driver& driver() {
                   WEFT_SYMBOL(cuMemHostAlloc),
                   WEFT_SYMBOL(cuMemsetD32Async),
                   WEFT_SYMBOL(cuMemsetD8Async),
+                  WEFT_SYMBOL(cuMemsetD2D32Async),
                   WEFT_SYMBOL(cuMemAlloc_v2),
                   WEFT_SYMBOL(cuMemPoolCreate),
                   WEFT_SYMBOL(cuMemPoolSetAttribute),

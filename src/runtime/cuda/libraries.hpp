@@ -84,6 +84,8 @@ struct Driver {
   int (*cuMemHostAlloc)(void** pointer, std::size_t bytes, unsigned flags);
   int (*cuMemsetD32Async)(Pointer to, unsigned value, std::size_t count, Stream* stream);
   int (*cuMemsetD8Async)(Pointer to, unsigned char value, std::size_t bytes, Stream* stream);
+  int (*cuMemsetD2D32Async)(Pointer to, std::size_t row_bytes, unsigned value, std::size_t width, std::size_t rows,
+                            Stream* stream);
   int (*cuMemAlloc_v2)(Pointer* pointer, std::size_t bytes);
   int (*cuMemPoolCreate)(MemoryPool** pool, const MemoryPoolProperties* properties);
   int (*cuMemPoolSetAttribute)(MemoryPool* pool, int attribute, void* value);

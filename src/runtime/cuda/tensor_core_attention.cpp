@@ -184,15 +184,7 @@ void TensorCoreAttention::run(const StepCall& call) const {
     void* const place = attended_place(s, value, call.pointers[buffer++], offset, true);
     pointers[i] = place;
     const bool is_result = s.is_backward ? value > Attended::given : value >= Attended::output;
-    if (!s.is_empty() || !is_result) continue;
-    const auto size = s.sizes_of(value);  // of no keys, or no queries, there is nothing to add up
-    const auto bytes =
-        static_cast<std::size_t>(storage_bytes(info(s.dtype_of(value)), size[0] * size[1] * size[2] * size[3]));
-    constexpr unsigned minus_infinity = 0xff800000;
-    if (bytes > 0)
-      check(driver().cuMemsetD32Async(reinterpret_cast<Pointer>(place), value == Attended::stats ? minus_infinity : 0,
-                                      bytes / 4, call.queue->stream),
-            "cuMemsetD32Async");
+    if (s.is_empty() && is_result) fill_empty(s, value, place, call.queue->stream);
   }
   if (s.is_empty()) return;
   if (launch.captured.empty()) launch.captured.push_back(nullptr);
