@@ -6,6 +6,7 @@
 
 #include "autograd/attention.hpp"
 #include "autograd/dependence.hpp"
+#include "autograd/part_gradients.hpp"
 #include "autograd/rules.hpp"
 #include "autograd/walk.hpp"
 #include "base/fail.hpp"
@@ -147,7 +148,8 @@ class Backward {
     return at == LevelWalk::none ? 0 : readers_[at];
   }
   void add_to(Tensor& total, const Tensor& gradient) const {
-    total = total.defined() ? add_gradients(total, gradient, loc_) : gradient;
+    const Tensor joined = total.defined() ? join_gradients(total, gradient) : gradient;
+    total = joined.defined() ? joined : add_gradients(total, gradient, loc_);
   }
 
   LevelWalk walk_;

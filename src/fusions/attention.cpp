@@ -50,11 +50,14 @@ std::optional<double> number(Tensor value) {
 
 // `node` as x times a positive number: x, and the number goes into `factor`. Undefined: it is nothing of the kind.
 Tensor unscaled(const Node& node, double& factor) {
-  if (node.op != Op::mul && node.op != Op::div) return {};
+  // With a number that 16 bits do not hold it is a call, which computes in f32.
+  const std::string_view name = node.op == Op::call ? name_of(node) : info(node.op).name;
+  const bool divides = name == "div";
+  if ((name != "mul" && !divides) || node.operand_count != 2) return {};
   for (const std::size_t at : {1, 0}) {
     const std::optional<double> by = number(node.input(at));
-    if (!by || !(*by > 0) || !(*by < 1e30) || (node.op == Op::div && at == 0)) continue;
-    factor = node.op == Op::mul ? factor * *by : factor / *by;
+    if (!by || !(*by > 0) || !(*by < 1e30) || (divides && at == 0)) continue;
+    factor = divides ? factor / *by : factor * *by;
     return node.input(1 - at);
   }
   return {};
@@ -121,8 +124,9 @@ bool find_dropout(const Node& node, Found& found) {
   const Tensor divided = plain(node.input(1)), weights = unscaled(*divided.node(), factor);
   const std::optional<Draw> draw = find_draw(*plain(node.input(0)).node(), node.type.shape, found.dropout);
   if (!weights.defined() || !draw) return false;
-  const double kept = round_to(node.type.dtype, 1 - found.dropout);
-  if (std::abs(factor * kept - 1) > 1e-6) return false;
+  const double kept = 1 - found.dropout;
+  const auto rounded = [&](double number) { return round_to(node.type.dtype, number); };
+  if (std::abs(factor * kept - 1) > 1e-6 && rounded(1 / factor) != rounded(kept)) return false;
   found.draw = *draw;
   found.weights.insert(found.weights.end(), {divided, weights});
   return true;
@@ -241,7 +245,7 @@ GraphView fuse_attention(const GraphView& graph) {
   return fused(graph, [](const Node&) { return true; });
 }
 
-Graph fuse_attention(const Graph& graph, const std::function<bool(const Node&)>& is_wanted) {
+Graph fuse_attention_where(const Graph& graph, const std::function<bool(const Node&)>& is_wanted) {
   return detail::graph_of(
       fused(detail::view_of(std::make_shared<const detail::GraphData>(detail::GraphData{graph})), is_wanted));
 }

@@ -33,6 +33,6 @@ bool is_read_once(const AttentionByHand& found, const std::function<bool(const N
 Tensor attention_of(const AttentionByHand& found);
 
 // Replaces those whose weights nobody else reads, where the call is wanted; in bodies of loops too.
-Graph fuse_attention(const Graph& graph, const std::function<bool(const Node&)>& is_wanted);
+Graph fuse_attention_where(const Graph& graph, const std::function<bool(const Node&)>& is_wanted);
 
 }  // namespace weft

@@ -26,11 +26,11 @@ bool is_on_device(const Graph& graph) {
 }  // namespace
 
 Graph fuse_attention_by_hand(const Graph& graph, const PassContext& context) {
-  return context.device.type == Device::Type::cuda ? fuse_attention(graph, is_whole) : graph;
+  return context.device.type == Device::Type::cuda ? fuse_attention_where(graph, is_whole) : graph;
 }
 
 Graph before_derivatives(Graph graph) {
-  return is_left_out() || !is_on_device(graph) ? graph : fuse_attention(graph, is_whole);
+  return is_left_out() || !is_on_device(graph) ? graph : fuse_attention_where(graph, is_whole);
 }
 
 Tensor attention_to_differentiate(const Node& product, const std::function<bool(const Node&)>& has_one_reader) {

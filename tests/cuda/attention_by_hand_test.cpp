@@ -55,7 +55,7 @@ Tensor attend(Form form, const Operands& at, const Tensor& mask) {
     case Form::dropped: {
       Generator generator(11);
       const Tensor place = to(arange(length), device);
-      const Tensor scores = where(unsqueeze(place, 0) > unsqueeze(place, 1), -INFINITY, matmul(at.q, keys) * 0.125);
+      const Tensor scores = where(unsqueeze(place, 0) > unsqueeze(place, 1), -INFINITY, matmul(at.q, keys) * 0.09);
       return matmul(dropout(softmax(scores, -1), 0.2, generator), at.v);
     }
     case Form::f32_softmax:

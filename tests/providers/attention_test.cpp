@@ -258,27 +258,31 @@ TEST_CASE("attention lies in memory as its readers want it: heads of a packed pr
 
 TEST_CASE("gradients of queries, keys and values are written where the products that read all three have them") {
   struct Parameters {
-    Tensor x, weight;
-    WEFT_MEMBERS(x, weight)
+    Tensor x, weight, added;
+    WEFT_MEMBERS(x, weight, added)
   };
-  // Of three parts, where the keys' gradient is read elsewhere too, and where queries are added to themselves.
+  // Of three parts; where the keys' gradient is read elsewhere too; where that of queries is a sum.
   enum class Form { plain, keys_too, twice };
   for (const Form form : {Form::plain, Form::keys_too, Form::twice}) {
     CAPTURE(static_cast<int>(form));
     Traced traced(Device::cuda());
-    const Parameters at{traced.input(Shape::of(200, 256)), traced.input(Shape::of(256, 768))};
-    const Tensor given = traced.input(Shape::of(2, 4, 100, 64)), added = traced.input(Shape::of(2, 4, 100, 64));
-    const auto loss = [&](const Parameters& p, const Tensor& more) {
-      const Tensor packed = reshape(matmul(p.x, p.weight), {2, 100, 768});
-      const auto heads = [&](int i) {
-        return permute(reshape(narrow(packed, -1, i * 256, 256), {2, 100, 4, 64}), {0, 2, 1, 3});
-      };
-      const Tensor query = form == Form::twice ? relu(heads(0)) + heads(0) : heads(0);
-      return sum(given * nn::scaled_dot_product_attention(query, heads(1) + more, heads(2), {.is_causal = true}));
-    };
-    const Parameters of = grad([&](const Parameters& p) { return loss(p, added); }, at);
+    const Shape heads_shape = Shape::of(2, 4, 100, 64);
+    const Parameters at{traced.input(Shape::of(200, 256)), traced.input(Shape::of(256, 768)),
+                        traced.input(heads_shape)};
+    const Tensor given = traced.input(heads_shape);
+    const Parameters of = grad(
+        [&](const Parameters& p) {
+          const Tensor packed = reshape(matmul(p.x, p.weight), {2, 100, 768});
+          const auto heads = [&](int i) {
+            return permute(reshape(narrow(packed, -1, i * 256, 256), {2, 100, 4, 64}), {0, 2, 1, 3});
+          };
+          const Tensor first = heads(0), query = form == Form::twice ? relu(first) + first : first;
+          return sum(given *
+                     nn::scaled_dot_product_attention(query, heads(1) + p.added, heads(2), {.is_causal = true}));
+        },
+        at);
     std::vector<Tensor> results{of.x, of.weight};
-    if (form == Form::keys_too) results.push_back(grad([&](const Tensor& more) { return loss(at, more); }, added));
+    if (form == Form::keys_too) results.push_back(of.added);
     const Graph graph = optimized(traced.graph(std::move(results)), Device::cuda(), true);
     const WithAttention providers;
     const Schedule schedule = make_schedule(graph, Device::cuda(), providers, {});
