@@ -13,9 +13,10 @@ namespace {
 
 class CudaDepthwisePayload final : public ConvolutionPayload {
  public:
-  explicit CudaDepthwisePayload(const Candidate& candidate) : ConvolutionPayload(candidate), sizes_(expected(dims_)) {}
+  explicit CudaDepthwisePayload(const Candidate& candidate)
+      : ConvolutionPayload(PlacedConvolution(candidate)), sizes_(expected(placed_.dims)) {}
   bool is_made() const { return runtime::cuda::is_depthwise(sizes_); }
-  bool may_fail() const override { return !dims_.known() || !dims_.batch().is_constant(); }
+  bool may_fail() const override { return !placed_.dims.known() || !placed_.dims.batch().is_constant(); }
   runtime::EntryPoint emit(providers::Sources& sources) const override {
     const auto two = [](const std::array<std::int64_t, 3>& from) { return std::array{from[0], from[1]}; };
     const auto made =
@@ -24,7 +25,7 @@ class CudaDepthwisePayload final : public ConvolutionPayload {
     return {made.name, 1, made.threads};
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    return std::make_unique<runtime::cuda::DeviceDepthwise>(dims_, offsets_, preparation);
+    return std::make_unique<runtime::cuda::DeviceDepthwise>(placed_.dims, placed_.offsets, preparation);
   }
 
  private:

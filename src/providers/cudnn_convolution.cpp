@@ -15,17 +15,17 @@ using runtime::cuda::LibraryConvolution;
 class DnnPayload final : public ConvolutionPayload {
  public:
   explicit DnnPayload(const Candidate& candidate)
-      : ConvolutionPayload(candidate),
+      : ConvolutionPayload(PlacedConvolution(candidate)),
         device_(candidate.device),
-        is_known_(dims_.known() && dims_.batch().is_constant()),
-        expected_(
-            LibraryConvolution::find(candidate.device, expected(dims_), candidate.choices.measures && is_known_)) {}
+        is_known_(placed_.dims.known() && placed_.dims.batch().is_constant()),
+        expected_(LibraryConvolution::find(candidate.device, expected(placed_.dims),
+                                           candidate.choices.measures && is_known_)) {}
   bool is_made() const { return expected_ != nullptr; }
   bool may_fail() const override { return !is_known_; }  // its workspace is the plan's
   std::string by() const override { return "cuDNN"; }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    return std::make_unique<runtime::cuda::DeviceConvolution>(device_, is_known_ ? expected_ : nullptr, dims_, offsets_,
-                                                              preparation.numbers);
+    return std::make_unique<runtime::cuda::DeviceConvolution>(device_, is_known_ ? expected_ : nullptr, placed_.dims,
+                                                              placed_.offsets, preparation.numbers);
   }
 
  private:
@@ -68,15 +68,7 @@ class DnnProvider final : public Provider {
     place_channels_last(sizes);
     return LibraryConvolution::find(device, sizes) != nullptr;
   }
-  bool reads(const Shape& shape, std::span<const Dim> strides) const override {
-    Dim step = 1;
-    for (std::size_t axis = strides.size(); axis-- > 0;) {
-      const Dim size = shape[static_cast<int>(axis)];
-      if (!size.same(Dim(1)) && !strides[axis].same(step)) return false;
-      step = step * size;
-    }
-    return true;
-  }
+  bool reads(const Shape& shape, std::span<const Dim> strides) const override { return is_row_major(shape, strides); }
   std::optional<Offer> offer(const Candidate& candidate) const override {
     auto payload = std::make_shared<DnnPayload>(candidate);
     if (!payload->is_made()) return std::nullopt;
