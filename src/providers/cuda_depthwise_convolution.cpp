@@ -5,7 +5,6 @@
 #include "providers/convolution.hpp"
 #include "providers/sources.hpp"
 #include "runtime/cuda/depthwise.hpp"
-#include "runtime/device_target.hpp"
 
 namespace weft::providers {
 
@@ -34,13 +33,13 @@ class CudaDepthwisePayload final : public ConvolutionPayload {
 
 class CudaDepthwiseProvider final : public Provider {
  public:
+  bool is_for_packages() const override { return false; }
   // What the library does where it lies in order.
   bool takes(const Node& node, Device device) const override {
     return gains_with_channels_last(node, device) && cudnn_convolution().takes(node, device);
   }
   bool gains_with_channels_last(const Node& node, Device device) const override {
-    if (device.type != Device::Type::cuda || node.op != Op::convolution || runtime::current_device_target())
-      return false;  // its step has no form on disk
+    if (device.type != Device::Type::cuda || node.op != Op::convolution) return false;
     std::optional<runtime::ConvolutionDims> dims = convolution_dims(node);
     if (!dims) return false;
     runtime::ConvolutionSizes sizes = expected(*dims);

@@ -4,7 +4,6 @@
 #include "base/options.hpp"
 #include "providers/convolution.hpp"
 #include "runtime/cuda/convolution.hpp"
-#include "runtime/device_target.hpp"
 
 namespace weft::providers {
 
@@ -37,7 +36,6 @@ class DnnPayload final : public ConvolutionPayload {
 // What the library is asked about. Nothing where it has no form of it.
 std::optional<runtime::ConvolutionSizes> asked(const Node& node, Device device) {
   if (device.type != Device::Type::cuda || !options().cudnn) return {};
-  if (runtime::current_device_target()) return {};  // its step has no form on disk
   if (info(node.op).kind != OpKind::convolution && !is_convolution_with_bias(node)) return {};
   const DType dtype = node.type.dtype;
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return {};
@@ -48,6 +46,7 @@ std::optional<runtime::ConvolutionSizes> asked(const Node& node, Device device) 
 
 class DnnProvider final : public Provider {
  public:
+  bool is_for_packages() const override { return false; }
   bool takes(const Node& node, Device device) const override {
     const std::optional<runtime::ConvolutionSizes> sizes = asked(node, device);
     return sizes && LibraryConvolution::find(device, *sizes);

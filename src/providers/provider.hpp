@@ -26,6 +26,9 @@ class Provider {
   virtual bool gains_with_channels_last(const Node& /*node*/, Device /*device*/) const { return false; }
   // It is several times as fast where sizes along which memory is read or written are multiples of this.
   virtual std::int64_t size_multiple(const Node& /*node*/) const { return 1; }
+  // Whether it may do a step of a package for a device. False: its steps have no form on disk, and another provider or
+  // the body of the call takes its place.
+  virtual bool is_for_packages() const { return true; }
   // Nothing where what it needs is not there.
   virtual std::optional<Offer> offer(const Candidate& candidate) const = 0;
 
