@@ -104,7 +104,7 @@ class TensorCoreProvider final : public Provider {
  public:
   bool is_for_packages() const override { return false; }
   bool takes(const Node& node, Device device) const override {
-    return device.type == Device::Type::cuda && options().tensor_cores != 0 && own_attention(node, device).has_value();
+    return device.type == Device::Type::cuda && options().own_kernels != 0 && own_attention(node, device).has_value();
   }
   // The copy engine takes no rows that lie on each other.
   bool reads(const Shape& shape, std::span<const Dim> strides) const override {

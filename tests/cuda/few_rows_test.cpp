@@ -31,7 +31,7 @@ struct Weights {
 template <class F>
 void check_product(F f, const Operands& operands) {
   const test::KeepOptions keep;
-  options().tensor_cores = 2;
+  options().own_kernels = 2;
   const auto compiled = compile(f);
   Operands wide;
   for (const Tensor& each : operands) wide.push_back(cast(each, DType::f32).eval());
@@ -77,7 +77,7 @@ TEST_CASE("cuda: products of few rows of parts of matrices, and of a batch of si
 
 TEST_CASE("cuda: products of few rows read weights early that the call before has written") {
   const test::KeepOptions keep;
-  options().tensor_cores = 2;
+  options().own_kernels = 2;
   const Tensor x = there({4, 4096}, 7, DType::bf16);
   const auto run = [&](bool dependent, bool graphs) {
     options().cuda_dependent_launch = dependent;

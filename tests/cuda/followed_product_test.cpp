@@ -26,7 +26,7 @@ using Operands = std::vector<Tensor>;
 template <class F>
 void check_followed(F f, const Operands& operands) {
   const test::KeepOptions keep;
-  options().tensor_cores = 2;
+  options().product_epilogues = 2;
   const auto together = compile(f);
   Operands host;
   for (const Tensor& each : operands) host.push_back(to(each, Device::cpu()).eval());

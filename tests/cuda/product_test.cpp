@@ -28,7 +28,7 @@ using Operands = std::vector<Tensor>;
 template <class F>
 void check_product(F f, const Operands& operands) {
   const test::KeepOptions keep;
-  options().tensor_cores = 2;
+  options().own_kernels = 2;
   const auto compiled = compile(f);
   Operands wide;
   for (const Tensor& each : operands) wide.push_back(cast(each, DType::f32).eval());
@@ -81,7 +81,7 @@ TEST_CASE("cuda: a product on tensor cores beside others, and of parts of matric
   // Columns 8 to 520: rows are further apart than they are long.
   check_product([](const Operands& x) { return matmul(slice(x[0], 1, 8, 520), slice(x[1], 0, 8, 520)); }, {a, b});
   const test::KeepOptions keep;
-  options().tensor_cores = 2;
+  options().own_kernels = 2;
   // From column 3 on nothing begins at a multiple of 16 bytes: a copy, or the library.
   const auto compiled =
       compile([](const Tensor& x, const Tensor& y) { return matmul(slice(x, 1, 3, 515), slice(y, 0, 3, 515)); });
@@ -91,7 +91,7 @@ TEST_CASE("cuda: a product on tensor cores beside others, and of parts of matric
 
 TEST_CASE("cuda: the same product on tensor cores has the same bits, run after run") {
   const test::KeepOptions keep;
-  options().tensor_cores = 2;
+  options().own_kernels = 2;
   const Tensor a = there({2048, 2048}, 7, DType::bf16), b = there({2048, 2048}, 8, DType::bf16);
   const auto f = compile([](const Tensor& x, const Tensor& y) { return matmul(x, y); });
   const Tensor first = f(a, b).eval();
@@ -124,7 +124,7 @@ TEST_CASE("cuda: a matrix times a vector, with what is around it, of rows that a
 
 TEST_CASE("cuda: an operand that holds NaN and infinities gives them where the host does") {
   const test::KeepOptions keep;
-  options().tensor_cores = 2;
+  options().own_kernels = 2;
   Tensor a = there({2048, 512}, 9, DType::bf16), b = there({512, 2048}, 10, DType::bf16);
   a = where(a > 3.5, std::numeric_limits<double>::quiet_NaN(), a).eval();
   const auto f = compile([](const Tensor& x, const Tensor& y) { return matmul(x, y); });
