@@ -81,6 +81,7 @@ std::optional<AttentionSizes> asked(const Node& node, Device device) {
 class AttentionProvider final : public Provider {
  public:
   bool is_for_packages() const override { return false; }
+  bool attends(Device device) const override { return device.type == Device::Type::cuda; }
   bool takes(const Node& node, Device device) const override {
     const std::optional<AttentionSizes> sizes = asked(node, device);
     return sizes && LibraryAttention::is_offered(device, *sizes);

@@ -11,6 +11,8 @@ class Provider {
  public:
   // Whether it takes the operation there, as far as that is known before operands have memory.
   virtual bool takes(const Node& node, Device device) const = 0;
+  // Providers::attends.
+  virtual bool attends(Device /*device*/) const { return false; }
   // Providers::add_questions.
   virtual void add_questions(const Node& /*node*/, Device /*device*/, Providers::Questions& /*to*/) const {}
   // Whether it is fast on an operand of these strides; others are put in order first.

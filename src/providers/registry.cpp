@@ -16,6 +16,9 @@ class Registry final : public Providers {
   bool takes(const Node& node, Device device) const override {
     return std::any_of(std::begin(rows), std::end(rows), [&](const auto row) { return takes(row(), node, device); });
   }
+  bool attends(Device device) const override {
+    return std::any_of(std::begin(rows), std::end(rows), [&](const auto row) { return row().attends(device); });
+  }
   void add_questions(const Node& node, Device device, Questions& to) const override {
     for (const auto row : rows)
       if (may_do_steps(row())) row().add_questions(node, device, to);

@@ -81,6 +81,7 @@ class SplitPayload final : public StoredPayload<runtime::cuda::StoredSplitAttent
 
 class SplitProvider final : public Provider {
  public:
+  bool attends(Device device) const override { return device.type == Device::Type::cuda; }
   bool takes(const Node& node, Device device) const override {
     return device.type == Device::Type::cuda && options().own_kernels != 0 &&
            split_attention_node(node, device).has_value();

@@ -103,6 +103,7 @@ class TensorCorePayload final : public Payload {
 class TensorCoreProvider final : public Provider {
  public:
   bool is_for_packages() const override { return false; }
+  bool attends(Device device) const override { return device.type == Device::Type::cuda; }
   bool takes(const Node& node, Device device) const override {
     return device.type == Device::Type::cuda && options().own_kernels != 0 && own_attention(node, device).has_value();
   }
