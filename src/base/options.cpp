@@ -68,7 +68,8 @@ ProcessOptions read_options() {
   options.cuda_graphs = number("WEFT_CUDA_GRAPHS", 1, 0, 1) != 0;
   options.cuda_dependent_launch = number("WEFT_CUDA_DEPENDENT_LAUNCH", 1, 0, 1) != 0;
   options.cudnn = number("WEFT_CUDNN", 1, 0, 1) != 0;
-  options.tensor_cores = number("WEFT_TENSOR_CORES", 1, 0, 2);
+  options.own_kernels = number("WEFT_OWN_KERNELS", 1, 0, 2);
+  options.product_epilogues = number("WEFT_PRODUCT_EPILOGUES", 1, 0, 2);
   options.unordered_sums = number("WEFT_UNORDERED_SUMS", 0, 0, 1) != 0;
   options.onnxruntime = environment("WEFT_ONNXRUNTIME");
   options.openvino = environment("WEFT_OPENVINO");

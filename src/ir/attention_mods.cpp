@@ -16,6 +16,10 @@ AttentionMods attention_mods(InternedText text) {
 
 InternedText attention_mods_text(const Graph& graph) { return {intern_text(structure_text(graph))}; }
 
+bool attention_may_be_whole(const Type& query) {
+  return query.device.type == Device::Type::cuda && (query.dtype == DType::f16 || query.dtype == DType::bf16);
+}
+
 bool attention_may_be_whole(const CallValues& call) {
   const auto& wanted = call.wanted;
   if (interned_text(called_name(call.called).id) != "scaled_dot_product_attention") return false;

@@ -17,8 +17,11 @@ struct AttentionMods {
   Tensor score, sees;  // outputs; undefined where there is none
 };
 AttentionMods attention_mods(InternedText text);
-// Whether a provider may do the derivative of an attention call whole: of queries, keys and values, and of nothing
-// else, where the call gives the stats of its rows. False of other calls.
+// Whether a provider may do attention of such queries whole: f16 and bf16 on a device. A call of it is recorded with
+// the stats of its rows as a second result, and is a call where it drops weights too.
+bool attention_may_be_whole(const Type& query);
+// Whether one may do the derivative of an attention call whole: of queries, keys and values, and of nothing else, where
+// the call gives the stats of its rows. False of other calls.
 bool attention_may_be_whole(const CallValues& call);
 // The text of such a graph.
 InternedText attention_mods_text(const Graph& graph);

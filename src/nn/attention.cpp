@@ -112,15 +112,11 @@ Tensor attend(const AttentionCall& how, const Tensor& query, const Tensor& key, 
 
 constexpr const char* attention_name = "scaled_dot_product_attention";
 
-// Whether fused kernels may do the call and its derivative whole. The call then gives the stats of its rows too, and
-// its derivative reads these and the output: (query, key, value, [mask]) -> (output, stats) and
+// The weights are those of the forward pass, or are computed again; their gradient is never kept. Where the call may be
+// done whole, it gives the stats of its rows too, and its derivative reads these and the output:
+// (query, key, value, [mask]) -> (output, stats) and
 // (query, key, value, [mask], output, stats, gradient) -> (of query, of key, of value). Where nobody takes them, both
 // are their bodies, which read neither.
-bool may_be_fused(const Type& query) {
-  return query.device.type == Device::Type::cuda && (query.dtype == DType::f16 || query.dtype == DType::bf16);
-}
-
-// The weights are those of the forward pass, or are computed again; their gradient is never kept.
 void differentiate_attention(const CallValues& call, std::span<Tensor> gradients) {
   const Tensor &query = call.operands[0], &key = call.operands[1], &value = call.operands[2];
   const auto& how = call.called.as<AttentionCall>();
@@ -200,20 +196,20 @@ Tensor attention_by(const Draw* given, At query, At key, At value, const Attenti
     Shape pairs = shape_of(q);
     pairs[pairs.rank() - 1] = size_of(k, -2);
     mask = resolve(options.attn_mask, attention_name);
-    if (may_be_fused(type_of(q)) && type_of(mask).dtype == DType::boolean)  // fused kernels add a mask
+    if (attention_may_be_whole(type_of(q)) && type_of(mask).dtype == DType::boolean)  // fused kernels add a mask
       mask = cast(where(mask, 0.0, -INFINITY), type_of(q).dtype);
     mask = expand(mask, pairs);
   }
   Draw draw;
   if (options.dropout_p > 0)
     draw = given ? *given : next_draw(options.generator ? *options.generator : default_generator(), call.loc());
-  if (options.dropout_p > 0 && !may_be_fused(type_of(q)))
+  if (options.dropout_p > 0 && !attention_may_be_whole(type_of(q)))
     return attend(how, q, k, v, {mask, mods.captured, draw}, nullptr);
   std::vector<Tensor> operands = {std::move(q), std::move(k), std::move(v)};
   if (mask.defined()) operands.push_back(std::move(mask));
   operands.insert(operands.end(), mods.captured.begin(), mods.captured.end());
   if (options.dropout_p > 0) operands.insert(operands.end(), {draw.seed, draw.offset});
-  std::vector<Tensor> results(may_be_fused(type_of(operands[0])) ? 2 : 1);
+  std::vector<Tensor> results(attention_may_be_whole(type_of(operands[0])) ? 2 : 1);
   composite(
       how, operands, results, call.loc(),
       [&](std::span<const Tensor> inputs, std::span<Tensor> made) {
@@ -358,7 +354,7 @@ MultiheadResult MultiheadAttention::operator()(At query, At key, At value, const
   if (rate > 0) {
     const Draw draw = next_draw(default_generator(), call.loc());
     result.weights = dropped(result.weights, rate, draw, call.loc());
-    if (may_be_fused(type_of(parts[0])) && !mask.defined())
+    if (attention_may_be_whole(type_of(parts[0])) && !mask.defined())
       mixed = attention_by(&draw, parts[0], parts[1], parts[2], {.dropout_p = rate, .is_causal = is_causal});
     else
       mixed = matmul(result.weights, parts[2]);

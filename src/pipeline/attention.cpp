@@ -13,28 +13,25 @@ namespace {
 
 bool is_left_out() { return std::ranges::count(options().skip_passes, "fuse_attention") > 0; }
 
-bool is_whole(const Node& node) {
-  const Device device = node.type.device;
-  return device.type == Device::Type::cuda && node.op == Op::call && providers::all().takes(node, device);
-}
-bool is_on_device(const Graph& graph) {
-  return std::ranges::any_of(graph.nodes, [](const Tensor& value) {
-    return value.node()->op == Op::matmul && value.node()->type.device.type == Device::Type::cuda;
-  });
+bool is_whole(const Node& node) { return node.op == Op::call && providers::all().takes(node, node.type.device); }
+// Whether its weights and values may be those of attention that somebody does whole.
+bool may_end_attention(const Node& product) {
+  return product.op == Op::matmul && providers::all().attends(product.type.device);
 }
 
 }  // namespace
 
 Graph fuse_attention_by_hand(const Graph& graph, const PassContext& context) {
-  return context.device.type == Device::Type::cuda ? fuse_attention_where(graph, is_whole) : graph;
+  return providers::all().attends(context.device) ? fuse_attention_where(graph, is_whole) : graph;
 }
 
 Graph before_derivatives(Graph graph) {
-  return is_left_out() || !is_on_device(graph) ? graph : fuse_attention_where(graph, is_whole);
+  const auto may_end = [](const Tensor& value) { return may_end_attention(*value.node()); };
+  return is_left_out() || std::ranges::none_of(graph.nodes, may_end) ? graph : fuse_attention_where(graph, is_whole);
 }
 
 Tensor attention_to_differentiate(const Node& product, const std::function<bool(const Node&)>& has_one_reader) {
-  if (product.op != Op::matmul || product.type.device.type != Device::Type::cuda || is_left_out()) return {};
+  if (!may_end_attention(product) || is_left_out()) return {};
   const std::optional<AttentionByHand> found = find_attention(product);
   if (!found || !is_read_once(*found, has_one_reader)) return {};
   const Tensor made = attention_of(*found);

@@ -5,6 +5,7 @@
 
 #include "base/fail.hpp"
 #include "base/options.hpp"
+#include "ir/attention_mods.hpp"
 #include "ir/callee.hpp"
 #include "ir/composites.hpp"
 #include "schedule/layout.hpp"
@@ -73,7 +74,7 @@ std::optional<AttentionNode> attention_node(const Node& node) {
   const Type &query = made.types[0], &key = made.types[1], &value = made.types[2];
   const int rank = query.shape.rank();
   fixed.dtype = query.dtype;
-  if ((fixed.dtype != DType::f16 && fixed.dtype != DType::bf16) || rank < 2 || rank > 4) return {};
+  if (!attention_may_be_whole(query) || rank < 2 || rank > 4) return {};
   if (fixed.has_mask) fixed.mask_dtype = made.types[3].dtype;
   for (const Type& type : {key, value})
     if (type.shape.rank() != rank || type.dtype != fixed.dtype) return {};

@@ -73,7 +73,7 @@ bool is_product(const ConvolutionSizes& sizes) {
 
 namespace {
 
-runtime::ConvolutionDims placed(const Candidate& candidate) {
+runtime::ConvolutionDims placed_dims(const Candidate& candidate) {
   std::optional<runtime::ConvolutionDims> dims = convolution_dims(candidate.node);
   WEFT_CHECK(dims, "a convolution of unknown channels");
   for (int i = 0; i < 3; ++i) {
@@ -85,18 +85,16 @@ runtime::ConvolutionDims placed(const Candidate& candidate) {
 
 }  // namespace
 
-ConvolutionPayload::ConvolutionPayload(const Candidate& candidate) : dims_(placed(candidate)) {
-  for (std::size_t i = 0; i < 2; ++i) offsets_.push_back(candidate.operands[i].offset);
-  offsets_.push_back(candidate.result().offset);
-  if (dims_.has_bias()) offsets_.push_back(candidate.operands[2].offset);
-  text_ = " " + to_string(shape_of(candidate.node, Convolved::input)) + " with " +
-          to_string(shape_of(candidate.node, Convolved::weight));
+PlacedConvolution::PlacedConvolution(const Candidate& candidate) : dims(placed_dims(candidate)) {
+  for (std::size_t i = 0; i < 2; ++i) offsets.push_back(candidate.operands[i].offset);
+  offsets.push_back(candidate.result().offset);
+  if (dims.has_bias()) offsets.push_back(candidate.operands[2].offset);
+  text = " " + to_string(shape_of(candidate.node, Convolved::input)) + " with " +
+         to_string(shape_of(candidate.node, Convolved::weight));
   const auto bytes = [](const Type& type) { return storage_bytes(info(type.dtype), type.shape.element_count()); };
   Dim moved = bytes(candidate.result().type);
   for (const PlacedValue& operand : candidate.operands) moved = moved + bytes(operand.type);
-  cost_ = {moved, Dim(2) * dims_.multiplications() * dims_.batch()};
+  cost = {moved, Dim(2) * dims.multiplications() * dims.batch()};
 }
-
-std::string ConvolutionPayload::details() const { return text_; }
 
 }  // namespace weft::providers

@@ -2,6 +2,7 @@
 #pragma once
 #include "providers/provider.hpp"
 #include "runtime/convolution.hpp"
+#include "runtime/stored_step.hpp"
 
 namespace weft::providers {
 
@@ -17,19 +18,23 @@ runtime::ConvolutionSizes expected(const runtime::ConvolutionDims& dims);
 // some.
 bool is_product(const runtime::ConvolutionSizes& sizes);
 
+// A convolution as the candidate's values lie in memory.
+struct PlacedConvolution {
+  explicit PlacedConvolution(const Candidate& candidate);
+  runtime::ConvolutionDims dims;
+  std::vector<Dim> offsets;  // of the operands, the result, and the bias if there is one
+  runtime::StepCost cost;
+  std::string text;
+};
+
 class ConvolutionPayload : public Payload {
  public:
-  explicit ConvolutionPayload(const Candidate& candidate);
-  std::string details() const override;
-  loop::Cost cost() const override { return cost_; }
+  explicit ConvolutionPayload(PlacedConvolution placed) : placed_(std::move(placed)) {}
+  std::string details() const override { return placed_.text; }
+  loop::Cost cost() const override { return {placed_.cost.bytes, placed_.cost.operations}; }
 
  protected:
-  runtime::ConvolutionDims dims_;  // as the candidate's values lie
-  std::vector<Dim> offsets_;       // of the operands, the result, and the bias if there is one
-
- private:
-  std::string text_;
-  loop::Cost cost_;
+  PlacedConvolution placed_;
 };
 
 }  // namespace weft::providers

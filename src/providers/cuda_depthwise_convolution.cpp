@@ -5,7 +5,6 @@
 #include "providers/convolution.hpp"
 #include "providers/sources.hpp"
 #include "runtime/cuda/depthwise.hpp"
-#include "runtime/device_target.hpp"
 
 namespace weft::providers {
 
@@ -13,9 +12,10 @@ namespace {
 
 class CudaDepthwisePayload final : public ConvolutionPayload {
  public:
-  explicit CudaDepthwisePayload(const Candidate& candidate) : ConvolutionPayload(candidate), sizes_(expected(dims_)) {}
+  explicit CudaDepthwisePayload(const Candidate& candidate)
+      : ConvolutionPayload(PlacedConvolution(candidate)), sizes_(expected(placed_.dims)) {}
   bool is_made() const { return runtime::cuda::is_depthwise(sizes_); }
-  bool may_fail() const override { return !dims_.known() || !dims_.batch().is_constant(); }
+  bool may_fail() const override { return !placed_.dims.known() || !placed_.dims.batch().is_constant(); }
   runtime::EntryPoint emit(providers::Sources& sources) const override {
     const auto two = [](const std::array<std::int64_t, 3>& from) { return std::array{from[0], from[1]}; };
     const auto made =
@@ -24,7 +24,7 @@ class CudaDepthwisePayload final : public ConvolutionPayload {
     return {made.name, 1, made.threads};
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    return std::make_unique<runtime::cuda::DeviceDepthwise>(dims_, offsets_, preparation);
+    return std::make_unique<runtime::cuda::DeviceDepthwise>(placed_.dims, placed_.offsets, preparation);
   }
 
  private:
@@ -33,13 +33,13 @@ class CudaDepthwisePayload final : public ConvolutionPayload {
 
 class CudaDepthwiseProvider final : public Provider {
  public:
+  bool is_for_packages() const override { return false; }
   // What the library does where it lies in order.
   bool takes(const Node& node, Device device) const override {
     return gains_with_channels_last(node, device) && cudnn_convolution().takes(node, device);
   }
   bool gains_with_channels_last(const Node& node, Device device) const override {
-    if (device.type != Device::Type::cuda || node.op != Op::convolution || runtime::current_device_target())
-      return false;  // its step has no form on disk
+    if (device.type != Device::Type::cuda || node.op != Op::convolution) return false;
     std::optional<runtime::ConvolutionDims> dims = convolution_dims(node);
     if (!dims) return false;
     runtime::ConvolutionSizes sizes = expected(*dims);

@@ -7,7 +7,6 @@
 #include "ir/callee.hpp"
 #include "ir/composites.hpp"
 #include "providers/attention.hpp"
-#include "runtime/device_target.hpp"
 #include "schedule/layout.hpp"
 
 namespace weft::providers {
@@ -72,7 +71,6 @@ class AttentionPayload final : public Payload {
 // What the library is asked about. Nothing where it has no form of it.
 std::optional<AttentionSizes> asked(const Node& node, Device device) {
   if (device.type != Device::Type::cuda || !options().cudnn) return {};
-  if (runtime::current_device_target()) return {};  // its step has no form on disk
   const std::optional<AttentionNode> call = library_attention(node);
   if (!call) return {};
   AttentionSizes sizes = expected(*call);
@@ -82,6 +80,8 @@ std::optional<AttentionSizes> asked(const Node& node, Device device) {
 
 class AttentionProvider final : public Provider {
  public:
+  bool is_for_packages() const override { return false; }
+  bool attends(Device device) const override { return device.type == Device::Type::cuda; }
   bool takes(const Node& node, Device device) const override {
     const std::optional<AttentionSizes> sizes = asked(node, device);
     return sizes && LibraryAttention::is_offered(device, *sizes);

@@ -4,7 +4,6 @@
 #include "base/options.hpp"
 #include "providers/convolution.hpp"
 #include "runtime/cuda/convolution.hpp"
-#include "runtime/device_target.hpp"
 
 namespace weft::providers {
 
@@ -15,17 +14,17 @@ using runtime::cuda::LibraryConvolution;
 class DnnPayload final : public ConvolutionPayload {
  public:
   explicit DnnPayload(const Candidate& candidate)
-      : ConvolutionPayload(candidate),
+      : ConvolutionPayload(PlacedConvolution(candidate)),
         device_(candidate.device),
-        is_known_(dims_.known() && dims_.batch().is_constant()),
-        expected_(
-            LibraryConvolution::find(candidate.device, expected(dims_), candidate.choices.measures && is_known_)) {}
+        is_known_(placed_.dims.known() && placed_.dims.batch().is_constant()),
+        expected_(LibraryConvolution::find(candidate.device, expected(placed_.dims),
+                                           candidate.choices.measures && is_known_)) {}
   bool is_made() const { return expected_ != nullptr; }
   bool may_fail() const override { return !is_known_; }  // its workspace is the plan's
   std::string by() const override { return "cuDNN"; }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    return std::make_unique<runtime::cuda::DeviceConvolution>(device_, is_known_ ? expected_ : nullptr, dims_, offsets_,
-                                                              preparation.numbers);
+    return std::make_unique<runtime::cuda::DeviceConvolution>(device_, is_known_ ? expected_ : nullptr, placed_.dims,
+                                                              placed_.offsets, preparation.numbers);
   }
 
  private:
@@ -37,7 +36,6 @@ class DnnPayload final : public ConvolutionPayload {
 // What the library is asked about. Nothing where it has no form of it.
 std::optional<runtime::ConvolutionSizes> asked(const Node& node, Device device) {
   if (device.type != Device::Type::cuda || !options().cudnn) return {};
-  if (runtime::current_device_target()) return {};  // its step has no form on disk
   if (info(node.op).kind != OpKind::convolution && !is_convolution_with_bias(node)) return {};
   const DType dtype = node.type.dtype;
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return {};
@@ -48,6 +46,7 @@ std::optional<runtime::ConvolutionSizes> asked(const Node& node, Device device) 
 
 class DnnProvider final : public Provider {
  public:
+  bool is_for_packages() const override { return false; }
   bool takes(const Node& node, Device device) const override {
     const std::optional<runtime::ConvolutionSizes> sizes = asked(node, device);
     return sizes && LibraryConvolution::find(device, *sizes);
@@ -68,15 +67,7 @@ class DnnProvider final : public Provider {
     place_channels_last(sizes);
     return LibraryConvolution::find(device, sizes) != nullptr;
   }
-  bool reads(const Shape& shape, std::span<const Dim> strides) const override {
-    Dim step = 1;
-    for (std::size_t axis = strides.size(); axis-- > 0;) {
-      const Dim size = shape[static_cast<int>(axis)];
-      if (!size.same(Dim(1)) && !strides[axis].same(step)) return false;
-      step = step * size;
-    }
-    return true;
-  }
+  bool reads(const Shape& shape, std::span<const Dim> strides) const override { return is_row_major(shape, strides); }
   std::optional<Offer> offer(const Candidate& candidate) const override {
     auto payload = std::make_shared<DnnPayload>(candidate);
     if (!payload->is_made()) return std::nullopt;

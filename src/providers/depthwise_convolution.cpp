@@ -1,4 +1,6 @@
 // Convolutions of f32 images on the CPU whose channels have a kernel each, by a kernel of our own.
+#include <algorithm>
+
 #include "providers/convolution.hpp"
 #include "providers/stored_payload.hpp"
 #include "runtime/host/depthwise.hpp"
@@ -10,29 +12,17 @@ namespace {
 
 using runtime::DepthwiseSizes;
 
-class DepthwisePayload final : public ConvolutionPayload {
- public:
-  explicit DepthwisePayload(const Candidate& candidate) : ConvolutionPayload(candidate) {
-    const auto known = dims_.known();
-    for (const Dim offset : offsets_)
-      if (!offset.is_constant()) return;
-    if (known) sizes_ = DepthwiseSizes::of(*known);
-    if (!sizes_) return;
-    sizes_->input_offset = offsets_[0].constant(), sizes_->weight_offset = offsets_[1].constant();
-    sizes_->output_offset = offsets_[2].constant();
-    stored_ = runtime::StoredDepthwise({*sizes_, {cost().bytes, cost().operations}});
-  }
-  bool is_made() const { return sizes_.has_value(); }
-  std::string stored_as() const override { return stored_.stored_as(); }
-  void write(runtime::FieldWriter& to, const runtime::EntryPoint& entry) const override { stored_.write(to, entry); }
-  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    return stored_.prepare(preparation);
-  }
+using Stored = runtime::StoredDepthwise;
 
- private:
-  std::optional<DepthwiseSizes> sizes_;
-  runtime::StoredDepthwise stored_;
-};
+std::optional<DepthwiseSizes> placed_sizes(const PlacedConvolution& placed) {
+  const auto known = placed.dims.known();
+  if (!known || !std::ranges::all_of(placed.offsets, [](const Dim offset) { return offset.is_constant(); })) return {};
+  std::optional<DepthwiseSizes> sizes = DepthwiseSizes::of(*known);
+  if (!sizes) return {};
+  sizes->input_offset = placed.offsets[0].constant(), sizes->weight_offset = placed.offsets[1].constant();
+  sizes->output_offset = placed.offsets[2].constant();
+  return sizes;
+}
 
 class DepthwiseProvider final : public Provider {
  public:
@@ -45,10 +35,11 @@ class DepthwiseProvider final : public Provider {
   }
   bool reads(const Shape& shape, std::span<const Dim> strides) const override { return is_row_major(shape, strides); }
   std::optional<Offer> offer(const Candidate& candidate) const override {
-    auto payload = std::make_shared<DepthwisePayload>(candidate);
-    if (!payload->is_made()) return std::nullopt;
-    const Dim operations = payload->cost().operations;
-    return Offer{operations / Dim(60), std::move(payload)};  // less than oneDNN's
+    const PlacedConvolution placed(candidate);
+    const std::optional<DepthwiseSizes> sizes = placed_sizes(placed);
+    if (!sizes) return std::nullopt;
+    return Offer{placed.cost.operations / Dim(60),  // less than oneDNN's
+                 std::make_shared<StoredPayload<Stored, ConvolutionPayload>>(Stored({*sizes, placed.cost}), placed)};
   }
 };
 

@@ -2,6 +2,7 @@
 #include "runtime/host/direct_convolution.hpp"
 
 #include "providers/convolution.hpp"
+#include "providers/stored_payload.hpp"
 #include "runtime/host/isa.hpp"
 
 namespace weft::providers {
@@ -10,19 +11,7 @@ namespace {
 
 using runtime::ConvolutionSizes;
 
-class DirectPayload final : public ConvolutionPayload {
- public:
-  explicit DirectPayload(const Candidate& candidate)
-      : ConvolutionPayload(candidate), stored_({dims_, offsets_, {cost().bytes, cost().operations}}) {}
-  std::string stored_as() const override { return stored_.stored_as(); }
-  void write(runtime::FieldWriter& to, const runtime::EntryPoint& entry) const override { stored_.write(to, entry); }
-  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    return stored_.prepare(preparation);
-  }
-
- private:
-  runtime::StoredDirectConvolution stored_;
-};
+using Stored = runtime::StoredDirectConvolution;
 
 class DirectProvider final : public Provider {
  public:
@@ -39,11 +28,11 @@ class DirectProvider final : public Provider {
   std::optional<Offer> offer(const Candidate& candidate) const override {
     for (const PlacedValue* value : {&candidate.operands[0], &candidate.operands[1], &candidate.result()})
       if (!lies_in_items(value->type.shape, value->strides)) return std::nullopt;
-    auto payload = std::make_shared<DirectPayload>(candidate);
-    const Dim operations = payload->cost().operations;
+    const PlacedConvolution placed(candidate);
     // oneDNN's offer says 50 GFLOP/s.
-    return Offer{operations / Dim(beats_onednn(expected(*convolution_dims(candidate.node))) ? 60 : 45),
-                 std::move(payload)};
+    return Offer{placed.cost.operations / Dim(beats_onednn(expected(*convolution_dims(candidate.node))) ? 60 : 45),
+                 std::make_shared<StoredPayload<Stored, ConvolutionPayload>>(
+                     Stored({placed.dims, placed.offsets, placed.cost}), placed)};
   }
 
  private:

@@ -84,13 +84,13 @@ class FewRowsPayload final : public StoredPayload<runtime::cuda::StoredFewRows, 
 class FewRowsProvider final : public Provider {
  public:
   bool takes(const Node& node, Device device) const override {
-    if (device.type != Device::Type::cuda || options().tensor_cores == 0) return false;
+    if (device.type != Device::Type::cuda || options().own_kernels == 0) return false;
     const std::optional<DType> dtype = multiplied(node);
     return (dtype ? storage_bytes(*dtype, 1) == 2 : multiplied_with_bias(node).has_value()) &&
            !is_matrix_times_vector(node);
   }
   std::optional<Offer> offer(const Candidate& candidate) const override {
-    if (!candidate.choices.measures && options().tensor_cores != 2) return {};
+    if (!candidate.choices.measures && options().own_kernels != 2) return {};
     std::optional<Contraction> product = few_rows(contraction_of(candidate));
     const std::int64_t room = product ? room_of(candidate.device) : 0;
     if (room == 0) return {};

@@ -48,7 +48,7 @@ class FollowedPayload final : public StoredPayload<runtime::cuda::StoredFollowed
 // Where both were measured to be faster than one after the other (docs/performance.md): large products on Hopper GPUs.
 bool is_worth_it(Device device, const Contraction& c) {
   constexpr std::int64_t least_rows = 1024, least_columns = 1024, least_depth = 256;
-  const int wanted = options().tensor_cores;
+  const int wanted = options().product_epilogues;
   if (wanted == 0 || !runtime::cuda::tensor_cores_take(device, c)) return false;
   return wanted == 2 ||
          (c.m.constant() >= least_rows && c.n.constant() >= least_columns && c.k.constant() >= least_depth);

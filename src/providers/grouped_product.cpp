@@ -7,7 +7,6 @@
 #include "ir/callee.hpp"
 #include "providers/provider.hpp"
 #include "providers/sources.hpp"
-#include "runtime/device_target.hpp"
 
 namespace weft::providers {
 
@@ -90,9 +89,9 @@ class GroupedPayload final : public Payload {
 
 class GroupedProvider final : public Provider {
  public:
+  bool is_for_packages() const override { return false; }
   bool takes(const Node& node, Device device) const override {
-    if (device.type != Device::Type::cuda || options().tensor_cores == 0) return false;
-    if (runtime::current_device_target()) return false;  // its step has no form on disk
+    if (device.type != Device::Type::cuda || options().own_kernels == 0) return false;
     return grouped_product_of(node).has_value() && runtime::cuda::has_grouped_products(device);
   }
   // Rows that begin at multiples of 16 bytes; of the matrices of groups columns may.

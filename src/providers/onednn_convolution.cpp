@@ -3,6 +3,7 @@
 #include "runtime/host/onednn_convolution.hpp"
 
 #include "providers/convolution.hpp"
+#include "providers/stored_payload.hpp"
 
 namespace weft::providers {
 
@@ -17,22 +18,14 @@ ConvolutionSizes served(const runtime::ConvolutionDims& dims) {
   return sizes;
 }
 
-class OneDnnPayload final : public ConvolutionPayload {
+class OneDnnPayload final : public StoredPayload<runtime::StoredOneDnnConvolution, ConvolutionPayload> {
  public:
-  OneDnnPayload(const Candidate& candidate, const runtime::onednn::Library& library)
-      : ConvolutionPayload(candidate),
-        stored_({dims_, offsets_, {cost().bytes, cost().operations}, served(dims_)}, library) {}
-  std::string stored_as() const override { return stored_.stored_as(); }
-  void write(runtime::FieldWriter& to, const runtime::EntryPoint& entry) const override { stored_.write(to, entry); }
+  OneDnnPayload(const PlacedConvolution& placed, const runtime::onednn::Library& library)
+      : StoredPayload(
+            runtime::StoredOneDnnConvolution({placed.dims, placed.offsets, placed.cost, served(placed.dims)}, library),
+            placed) {}
   bool is_made() const { return stored_.is_made(); }
-  std::string by() const override { return stored_.by(); }
   bool may_fail() const override { return !stored_.is_known(); }  // else its primitives are made in the call
-  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    return stored_.prepare(preparation);
-  }
-
- private:
-  runtime::StoredOneDnnConvolution stored_;
 };
 
 class OneDnnProvider final : public Provider {
@@ -52,7 +45,7 @@ class OneDnnProvider final : public Provider {
     return runtime::convolution_reads(shape, strides);
   }
   std::optional<Offer> offer(const Candidate& candidate) const override {
-    auto payload = std::make_shared<OneDnnPayload>(candidate, *runtime::onednn::library());
+    auto payload = std::make_shared<OneDnnPayload>(PlacedConvolution(candidate), *runtime::onednn::library());
     if (!payload->is_made()) return std::nullopt;
     const Dim operations = payload->cost().operations;
     return Offer{operations / Dim(50), std::move(payload)};

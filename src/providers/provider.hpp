@@ -11,6 +11,8 @@ class Provider {
  public:
   // Whether it takes the operation there, as far as that is known before operands have memory.
   virtual bool takes(const Node& node, Device device) const = 0;
+  // Providers::attends.
+  virtual bool attends(Device /*device*/) const { return false; }
   // Providers::add_questions.
   virtual void add_questions(const Node& /*node*/, Device /*device*/, Providers::Questions& /*to*/) const {}
   // Whether it is fast on an operand of these strides; others are put in order first.
@@ -26,6 +28,9 @@ class Provider {
   virtual bool gains_with_channels_last(const Node& /*node*/, Device /*device*/) const { return false; }
   // It is several times as fast where sizes along which memory is read or written are multiples of this.
   virtual std::int64_t size_multiple(const Node& /*node*/) const { return 1; }
+  // Whether it may do a step of a package for a device. False: its steps have no form on disk, and another provider or
+  // the body of the call takes its place.
+  virtual bool is_for_packages() const { return true; }
   // Nothing where what it needs is not there.
   virtual std::optional<Offer> offer(const Candidate& candidate) const = 0;
 

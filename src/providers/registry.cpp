@@ -5,6 +5,7 @@
 #include "providers/measured.hpp"
 #include "providers/provider.hpp"
 #include "runtime/cuda/steps.hpp"
+#include "runtime/device_target.hpp"
 
 namespace weft::providers {
 
@@ -13,41 +14,45 @@ namespace {
 class Registry final : public Providers {
  public:
   bool takes(const Node& node, Device device) const override {
-    return std::any_of(std::begin(rows), std::end(rows), [&](const auto row) { return row().takes(node, device); });
+    return std::any_of(std::begin(rows), std::end(rows), [&](const auto row) { return takes(row(), node, device); });
+  }
+  bool attends(Device device) const override {
+    return std::any_of(std::begin(rows), std::end(rows), [&](const auto row) { return row().attends(device); });
   }
   void add_questions(const Node& node, Device device, Questions& to) const override {
-    for (const auto row : rows) row().add_questions(node, device, to);
+    for (const auto row : rows)
+      if (may_do_steps(row())) row().add_questions(node, device, to);
   }
   bool reads(const Node& node, Device device, const Shape& shape, Dim offset,
              std::span<const Dim> strides) const override {
     return std::any_of(std::begin(rows), std::end(rows), [&](const auto row) {
-      return row().takes(node, device) && row().reads(shape, strides) &&
+      return takes(row(), node, device) && row().reads(shape, strides) &&
              (row().alignment() == 1 || (offset % Dim(row().alignment())).same(Dim(0)));
     });
   }
   bool reads_chosen(const Node& node, Device device) const override {
     return std::any_of(std::begin(rows), std::end(rows),
-                       [&](const auto row) { return row().reads_chosen() && row().takes(node, device); });
+                       [&](const auto row) { return row().reads_chosen() && takes(row(), node, device); });
   }
   bool writes_in_any_order(const Node& node, Device device) const override {
     return std::any_of(std::begin(rows), std::end(rows),
-                       [&](const auto row) { return row().writes_in_any_order() && row().takes(node, device); });
+                       [&](const auto row) { return row().writes_in_any_order() && takes(row(), node, device); });
   }
   bool gains_with_channels_last(const Node& node, Device device) const override {
     return std::any_of(std::begin(rows), std::end(rows), [&](const auto row) {
-      return row().takes(node, device) && row().gains_with_channels_last(node, device);
+      return takes(row(), node, device) && row().gains_with_channels_last(node, device);
     });
   }
   std::int64_t size_multiple(const Node& node, Device device) const override {
     std::int64_t multiple = 1;
     for (const auto row : rows)
-      if (row().size_multiple(node) > multiple && row().takes(node, device)) multiple = row().size_multiple(node);
+      if (row().size_multiple(node) > multiple && takes(row(), node, device)) multiple = row().size_multiple(node);
     return multiple;
   }
   Offer best(const Candidate& candidate) const override {
     std::vector<Offer> offers;
     for (const auto row : rows)
-      if (row().takes(candidate.node, candidate.device))
+      if (takes(row(), candidate.node, candidate.device))
         if (std::optional<Offer> offer = row().offer(candidate)) offers.push_back(*std::move(offer));
     WEFT_CHECK(!offers.empty(), "nobody offers ", info(candidate.node.op).name, " ", to_string(candidate.node.type));
     if (candidate.choices.measures && offers.size() > 1)
@@ -68,6 +73,14 @@ class Registry final : public Providers {
   }
 
  private:
+  // Of what this thread compiles: a package for a device has only steps that have a form on disk.
+  static bool may_do_steps(const Provider& provider) {
+    return provider.is_for_packages() || !runtime::current_device_target();
+  }
+  static bool takes(const Provider& provider, const Node& node, Device device) {
+    return may_do_steps(provider) && provider.takes(node, device);
+  }
+
   static constexpr const Provider& (*rows[])() = {
 #define WEFT_PROVIDER(name) name,
 #include "providers/providers.def"

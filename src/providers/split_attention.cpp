@@ -81,8 +81,9 @@ class SplitPayload final : public StoredPayload<runtime::cuda::StoredSplitAttent
 
 class SplitProvider final : public Provider {
  public:
+  bool attends(Device device) const override { return device.type == Device::Type::cuda; }
   bool takes(const Node& node, Device device) const override {
-    return device.type == Device::Type::cuda && options().tensor_cores != 0 &&
+    return device.type == Device::Type::cuda && options().own_kernels != 0 &&
            split_attention_node(node, device).has_value();
   }
   bool reads(const Shape& shape, std::span<const Dim> strides) const override {

@@ -7,7 +7,6 @@
 #include "ir/callee.hpp"
 #include "ir/composites.hpp"
 #include "providers/attention.hpp"
-#include "runtime/device_target.hpp"
 
 namespace weft::providers {
 
@@ -36,7 +35,6 @@ struct OwnAttention {
 };
 
 std::optional<OwnAttention> own_attention(const Node& node, Device device) {
-  if (runtime::current_device_target()) return {};  // its step has no form on disk
   std::optional<AttentionNode> call = attention_node(node);
   if (!call || call->fixed.has_mask) return {};
   const auto& called = node.attributes().as<AttentionCall>();
@@ -104,8 +102,10 @@ class TensorCorePayload final : public Payload {
 
 class TensorCoreProvider final : public Provider {
  public:
+  bool is_for_packages() const override { return false; }
+  bool attends(Device device) const override { return device.type == Device::Type::cuda; }
   bool takes(const Node& node, Device device) const override {
-    return device.type == Device::Type::cuda && options().tensor_cores != 0 && own_attention(node, device).has_value();
+    return device.type == Device::Type::cuda && options().own_kernels != 0 && own_attention(node, device).has_value();
   }
   // The copy engine takes no rows that lie on each other.
   bool reads(const Shape& shape, std::span<const Dim> strides) const override {

@@ -90,7 +90,7 @@ class Grouper {
     const int operations = operations_where_read(result_, node);
     const bool repeated = broadcast_[graph_.number(node)] && is_pointwise(node.op) && reads.groups.empty() &&
                           !is_slow(node) && operations <= 3;
-    const bool once = device_.type == Device::Type::cuda && (is_slow(node) || is_output_[graph_.number(node)]);
+    const bool once = score_.inlines_in_each_thread() && (is_slow(node) || is_output_[graph_.number(node)]);
     if (repeated || (is_scalar(node) && !once && operations <= 24 && !joins_any(node, reads))) {
       placement.operations = operations;
       placement.role = Role::inlined;

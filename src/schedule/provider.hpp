@@ -127,6 +127,8 @@ class Providers {
   // threads may do so ahead, with nothing of the node.
   using Questions = std::vector<std::function<void()>>;
   virtual void add_questions(const Node& /*node*/, Device /*device*/, Questions& /*to*/) const {}
+  // Whether somebody does attention whole there. Where nobody does, none that is written by hand is looked for.
+  virtual bool attends(Device /*device*/) const { return false; }
   // Whether it is done well on an operand of which element (i, j, ...) is at offset + i * strides[0] + j * strides[1]
   // ... Else the operand is put in order first.
   virtual bool reads(const Node& node, Device device, const Shape& shape, Dim offset,

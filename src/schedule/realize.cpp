@@ -43,7 +43,6 @@ class Realizer {
       : graph_(graph),
         grouping_(grouping),
         borders_(borders),
-        on_device_(device.type == Device::Type::cuda),
         score_(graph, device),
         readers_(graph.nodes.size()),
         recipes_(graph.nodes.size()),
@@ -198,7 +197,7 @@ class Realizer {
     if (recipe.tests && readers.windowed) return false;     // each window would ask again
     const auto is_beyond = [&](int kernel) { return region_of(kernel) != region_of(group); };
     if (borders_ && std::ranges::any_of(readers.kernels, is_beyond)) return false;
-    if (on_device_ && is_slow_for_each_thread(i)) return false;
+    if (score_.inlines_in_each_thread() && is_slow_for_each_thread(i)) return false;
     const double own = score_.elements(node(i).type.shape), bytes = Score::bytes(node(i), own);
     // Elements that a kernel computes, or loads.
     const auto times = [&](int kernel) {
@@ -257,7 +256,7 @@ class Realizer {
 
   const Graph& graph_;
   Grouping& grouping_;
-  const bool borders_, on_device_;
+  const bool borders_;
   const Score score_;
   std::vector<Readers> readers_;
   std::vector<Recipe> recipes_;

@@ -18,6 +18,8 @@ class Score {
   static constexpr double work(double additions) { return additions / 4; }
   // Units of work among which so many bytes are best divided.
   double units(double bytes) const;
+  // Whether each thread of a kernel computes what is inlined there, of one element too.
+  bool inlines_in_each_thread() const { return !on_host_; }
   // Whether independent kernels of one text are one launch.
   bool launches_tables() const { return !on_host_; }
   // What one kernel less is worth: the time in which so many bytes are moved.

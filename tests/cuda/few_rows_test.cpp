@@ -4,9 +4,7 @@
 
 #include <string>
 
-#include "base/options.hpp"
-#include "tests/cuda/values.hpp"
-#include "tests/runtime/support.hpp"
+#include "tests/cuda/products.hpp"
 #include "weft/weft.hpp"
 
 using namespace weft;
@@ -20,27 +18,12 @@ std::string few_rows_device() {
   return why;
 }
 
-using Operands = std::vector<Tensor>;
-
 struct Weights {
   Tensor first, second;
   WEFT_MEMBERS(first, second)
 };
 
-// In f32 on the device, of the same numbers: sums may be in another order.
-template <class F>
-void check_product(F f, const Operands& operands) {
-  const test::KeepOptions keep;
-  options().tensor_cores = 2;
-  const auto compiled = compile(f);
-  Operands wide;
-  for (const Tensor& each : operands) wide.push_back(cast(each, DType::f32).eval());
-  const Tensor right = f(wide).eval(), first = compiled(operands).eval();
-  const double most = amax(abs(right)).item(), unit = operands[0].dtype() == DType::bf16 ? 1.0 / 256 : 1.0 / 2048;
-  CHECK(amax(abs(cast(first, DType::f32) - right)).item() <= most * unit);
-  for (int call = 0; call < 5; ++call) CHECK(amax(abs(cast(compiled(operands) - first, DType::f32))).item() == 0);
-  CHECK(explain(compiled, operands).schedule.find("few rows") != std::string::npos);
-}
+constexpr const char* by = "few rows";
 
 }  // namespace
 
@@ -56,17 +39,17 @@ TEST_CASE("cuda: products of few rows, of odd sizes, of long and short rows") {
       CAPTURE(k);
       const Tensor x = there({m, k}, 1, dtype), w = (there({n, k}, 2, dtype) * 0.05).eval(),
                    bias = there({n}, 3, dtype);
-      check_product([](const Operands& x) { return matmul(x[0], transpose(x[1])); }, {x, w});
-      check_product([](const Operands& x) { return nn::linear(x[0], x[1], x[2]); }, {x, w, bias});
+      check_product([](const Operands& x) { return matmul(x[0], transpose(x[1])); }, {x, w}, by);
+      check_product([](const Operands& x) { return nn::linear(x[0], x[1], x[2]); }, {x, w, bias}, by);
     }
 }
 
 TEST_CASE("cuda: products of few rows of parts of matrices, and of a batch of single rows") {
   const Tensor x = there({6, 2064}, 4, DType::bf16), w = there({3000, 2064}, 5, DType::bf16);
   check_product([](const Operands& x) { return matmul(slice(x[0], 1, 8, 2056), transpose(slice(x[1], 1, 16, 2064))); },
-                {x, w});
+                {x, w}, by);
   const Tensor rows = there({12, 1, 2064}, 6, DType::bf16);
-  check_product([](const Operands& x) { return matmul(x[0], transpose(x[1])); }, {rows, w});
+  check_product([](const Operands& x) { return matmul(x[0], transpose(x[1])); }, {rows, w}, by);
   // Of columns from 3 on no row begins at a multiple of 16 bytes: a copy, or the library.
   const auto compiled = compile(
       [](const Tensor& x, const Tensor& w) { return matmul(slice(x, 1, 3, 2051), transpose(slice(w, 1, 3, 2051))); });
@@ -77,7 +60,7 @@ TEST_CASE("cuda: products of few rows of parts of matrices, and of a batch of si
 
 TEST_CASE("cuda: products of few rows read weights early that the call before has written") {
   const test::KeepOptions keep;
-  options().tensor_cores = 2;
+  options().own_kernels = 2;
   const Tensor x = there({4, 4096}, 7, DType::bf16);
   const auto run = [&](bool dependent, bool graphs) {
     options().cuda_dependent_launch = dependent;

@@ -3,11 +3,7 @@
 // anywhere. Skipped without a GPU that it was measured on.
 #include <doctest/doctest.h>
 
-#include <string>
-
-#include "base/options.hpp"
-#include "tests/cuda/values.hpp"
-#include "tests/runtime/support.hpp"
+#include "tests/cuda/products.hpp"
 #include "weft/weft.hpp"
 
 using namespace weft;
@@ -15,23 +11,15 @@ using namespace cuda_test;
 
 namespace {
 
-std::string hopper() {
-  std::string why = a_device();
-  if (why.empty() && runtime::cuda::use(Device::cuda()).major != 9) why = "it was measured on Hopper GPUs";
-  return why;
-}
-
-using Operands = std::vector<Tensor>;
-
 template <class F>
 void check_followed(F f, const Operands& operands) {
   const test::KeepOptions keep;
-  options().tensor_cores = 2;
+  options().product_epilogues = 2;
   const auto together = compile(f);
   Operands host;
   for (const Tensor& each : operands) host.push_back(to(each, Device::cpu()).eval());
   const std::vector<Tensor> right = f(host);
-  const double unit = operands[0].dtype() == DType::bf16 ? 1.0 / 256 : 1.0 / 2048;
+  const double unit = unit_of(operands[0].dtype());
   for (int call = 0; call < 3; ++call) {
     const std::vector<Tensor> found = together(operands);
     REQUIRE(found.size() == right.size());
@@ -63,7 +51,7 @@ std::vector<Tensor> of_parts(const Operands& x) {
 
 }  // namespace
 
-TEST_SUITE_BEGIN("cuda" * test::needs(hopper));
+TEST_SUITE_BEGIN("cuda" * test::needs(a_hopper_device));
 
 TEST_CASE("cuda: GELU by tanh and its gradient are part of the product before them") {
   for (const auto& [dtype, m, n, k] : {std::tuple(DType::bf16, 129, 264, 72), std::tuple(DType::bf16, 1024, 1536, 512),

@@ -4,11 +4,8 @@
 #include <doctest/doctest.h>
 
 #include <limits>
-#include <string>
 
-#include "base/options.hpp"
-#include "tests/cuda/support.hpp"
-#include "tests/runtime/support.hpp"
+#include "tests/cuda/products.hpp"
 #include "weft/groups.hpp"
 #include "weft/weft.hpp"
 
@@ -17,25 +14,14 @@ using namespace cuda_test;
 
 namespace {
 
-std::string groups_device() {
-  std::string why = a_device();
-  if (why.empty() && runtime::cuda::use(Device::cuda()).major != 9) why = "the kernels are for sm_90a";
-  return why;
-}
-
-using Operands = std::vector<Tensor>;
 using Ends = std::vector<std::int64_t>;
 
-Tensor there(const Sizes& sizes, std::uint64_t seed, DType dtype) {
-  return cast(to(sample(sizes, seed), Device::cuda()), dtype).eval();
-}
 Tensor ends_of(const Ends& ends) {
   return to(from_span(ends, {static_cast<std::int64_t>(ends.size())}), Device::cuda()).eval();
 }
 
 void check_close(const Tensor& found, const Tensor& right, DType dtype) {
-  const double most = amax(abs(right)).item(), unit = dtype == DType::bf16 ? 1.0 / 256 : 1.0 / 2048;
-  CHECK(amax(abs(cast(found, DType::f32) - right)).item() <= most * unit);
+  CHECK(amax(abs(cast(found, DType::f32) - right)).item() <= amax(abs(right)).item() * unit_of(dtype));
   CHECK(!any(isnan(found)).item<bool>());
 }
 
@@ -58,17 +44,12 @@ void check_groups(const Operands& in) {
     check_close(found[i], right[i], dtype);
     CHECK(amax(abs(cast(compiled(in)[i], DType::f32) - cast(found[i], DType::f32))).item() == 0);
   }
-  const std::string steps = explain(compiled, in).schedule;
-  std::size_t count = 0;
-  for (std::size_t at = steps.find("by tensor cores"); at != std::string::npos;
-       at = steps.find("by tensor cores", at + 1))
-    ++count;
-  CHECK(count == 3);
+  CHECK(count(explain(compiled, in).schedule, "by tensor cores") == 3);
 }
 
 }  // namespace
 
-TEST_SUITE_BEGIN("cuda" * test::needs(groups_device));
+TEST_SUITE_BEGIN("cuda" * test::needs(a_hopper_device));
 
 TEST_CASE("cuda: products over groups of rows and their gradients, of any ends") {
   for (const DType dtype : {DType::bf16, DType::f16})

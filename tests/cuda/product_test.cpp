@@ -3,12 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <limits>
-#include <string>
 #include <tuple>
 
-#include "base/options.hpp"
-#include "tests/cuda/values.hpp"
-#include "tests/runtime/support.hpp"
+#include "tests/cuda/products.hpp"
 #include "weft/weft.hpp"
 
 using namespace weft;
@@ -16,31 +13,7 @@ using namespace cuda_test;
 
 namespace {
 
-std::string tensor_cores() {
-  std::string why = a_device();
-  if (why.empty() && runtime::cuda::use(Device::cuda()).major != 9) why = "the kernel is for Hopper GPUs";
-  return why;
-}
-
-using Operands = std::vector<Tensor>;
-
-// In f32 on the device, of the same numbers, rounded once: sums may be in another order.
-template <class F>
-void check_product(F f, const Operands& operands) {
-  const test::KeepOptions keep;
-  options().tensor_cores = 2;
-  const auto compiled = compile(f);
-  Operands wide;
-  for (const Tensor& each : operands) wide.push_back(cast(each, DType::f32).eval());
-  const Tensor right = f(wide).eval();
-  const double most = amax(abs(right)).item(), unit = operands[0].dtype() == DType::bf16 ? 1.0 / 256 : 1.0 / 2048;
-  for (int call = 0; call < 3; ++call) {
-    const double apart = amax(abs(cast(compiled(operands), DType::f32) - right)).item();
-    CHECK(apart <= most * unit);
-    CHECK(apart > 0);  // it is rounded
-  }
-  CHECK(explain(compiled, operands).schedule.find("tensor cores") != std::string::npos);
-}
+constexpr const char* by = "tensor cores";
 
 // Columns `first` on of matrices times a row, and times a column, with what is around them.
 template <int first>
@@ -53,7 +26,7 @@ Operands vector_block(const Operands& x) {
 
 }  // namespace
 
-TEST_SUITE_BEGIN("cuda" * test::needs(tensor_cores));
+TEST_SUITE_BEGIN("cuda" * test::needs(a_hopper_device));
 
 TEST_CASE("cuda: products on tensor cores, of operands that lie each way, and of sizes that fill no tile") {
   for (const DType dtype : {DType::bf16, DType::f16})
@@ -63,10 +36,10 @@ TEST_CASE("cuda: products on tensor cores, of operands that lie each way, and of
       CAPTURE(info(dtype).name);
       const Tensor a = there({m, k}, 1, dtype), b = there({k, n}, 2, dtype), bt = there({n, k}, 3, dtype),
                    bias = there({n}, 4, dtype);
-      check_product([](const Operands& x) { return matmul(x[0], x[1]); }, {a, b});
-      check_product([](const Operands& x) { return matmul(x[0], transpose(x[1], 0, 1)); }, {a, bt});
-      check_product([](const Operands& x) { return nn::linear(x[0], x[1], x[2]); }, {a, bt, bias});
-      check_product([](const Operands& x) { return gelu(nn::linear(x[0], x[1], x[2])); }, {a, bt, bias});
+      check_product([](const Operands& x) { return matmul(x[0], x[1]); }, {a, b}, by);
+      check_product([](const Operands& x) { return matmul(x[0], transpose(x[1], 0, 1)); }, {a, bt}, by);
+      check_product([](const Operands& x) { return nn::linear(x[0], x[1], x[2]); }, {a, bt, bias}, by);
+      check_product([](const Operands& x) { return gelu(nn::linear(x[0], x[1], x[2])); }, {a, bt, bias}, by);
     }
 }
 
@@ -77,11 +50,11 @@ TEST_CASE("cuda: a product on tensor cores beside others, and of parts of matric
       [](const Operands& x) {
         return matmul(matmul(x[0], x[1]) / 64, transpose(matmul(x[0] * 2, x[1]) / 64, 0, 1)) / 64;
       },
-      {a, b});
+      {a, b}, by);
   // Columns 8 to 520: rows are further apart than they are long.
-  check_product([](const Operands& x) { return matmul(slice(x[0], 1, 8, 520), slice(x[1], 0, 8, 520)); }, {a, b});
+  check_product([](const Operands& x) { return matmul(slice(x[0], 1, 8, 520), slice(x[1], 0, 8, 520)); }, {a, b}, by);
   const test::KeepOptions keep;
-  options().tensor_cores = 2;
+  options().own_kernels = 2;
   // From column 3 on nothing begins at a multiple of 16 bytes: a copy, or the library.
   const auto compiled =
       compile([](const Tensor& x, const Tensor& y) { return matmul(slice(x, 1, 3, 515), slice(y, 0, 3, 515)); });
@@ -91,7 +64,7 @@ TEST_CASE("cuda: a product on tensor cores beside others, and of parts of matric
 
 TEST_CASE("cuda: the same product on tensor cores has the same bits, run after run") {
   const test::KeepOptions keep;
-  options().tensor_cores = 2;
+  options().own_kernels = 2;
   const Tensor a = there({2048, 2048}, 7, DType::bf16), b = there({2048, 2048}, 8, DType::bf16);
   const auto f = compile([](const Tensor& x, const Tensor& y) { return matmul(x, y); });
   const Tensor first = f(a, b).eval();
@@ -124,7 +97,7 @@ TEST_CASE("cuda: a matrix times a vector, with what is around it, of rows that a
 
 TEST_CASE("cuda: an operand that holds NaN and infinities gives them where the host does") {
   const test::KeepOptions keep;
-  options().tensor_cores = 2;
+  options().own_kernels = 2;
   Tensor a = there({2048, 512}, 9, DType::bf16), b = there({512, 2048}, 10, DType::bf16);
   a = where(a > 3.5, std::numeric_limits<double>::quiet_NaN(), a).eval();
   const auto f = compile([](const Tensor& x, const Tensor& y) { return matmul(x, y); });

@@ -39,7 +39,7 @@ bool is_row_stride(std::int64_t stride, std::int64_t columns) {
 }  // namespace
 
 std::optional<bool> tensor_cores_read_by_rows(Device device, const Contraction& contraction) {
-  const int wanted = options().tensor_cores;
+  const int wanted = options().own_kernels;
   if (wanted == 0 || (wanted == 1 && !contraction.measures)) return std::nullopt;
   return tensor_cores_take(device, contraction);
 }
@@ -74,7 +74,7 @@ TensorCoreProduct::TensorCoreProduct(DeviceState& device, const Contraction& pro
   const std::optional<bool> by_rows = tensor_cores_read_by_rows(device.device, product);
   WEFT_CHECK(by_rows, "a product that the kernel for tensor cores does not take");
   by_rows_ = *by_rows;
-  if (options().tensor_cores == 2) slower_ = 0;
+  if (options().own_kernels == 2) slower_ = 0;
 }
 
 bool TensorCoreProduct::run(const void* a, const void* b, const void* bias, void* c, const LibraryProduct& library,

@@ -19,7 +19,7 @@ inline constexpr std::int64_t product_shared = 3 * (128 + 256) * 64 * 2 + 128 * 
 // How b lies: [k, n] or [n, k]. Nothing where the kernel does not take the product, or the device is not there or none
 // that it is written for.
 std::optional<bool> tensor_cores_take(Device device, const Contraction& product);
-// The same; nothing where the kernel is not wanted (Options::tensor_cores) either.
+// The same; nothing where the kernel is not wanted (ProcessOptions::own_kernels) either.
 std::optional<bool> tensor_cores_read_by_rows(Device device, const Contraction& product);
 class TensorCoreProduct {
  public:
