@@ -56,7 +56,7 @@ class DnnProvider final : public Provider {
       to.emplace_back([device, sizes = *std::move(sizes)] { LibraryConvolution::find_ahead(device, sizes); });
   }
   // Its kernels for tensor cores read channels in packs, or the few of a picture. Not of groups, which are slower so,
-  // nor gradients: they are faster so, but what kernels compute between them is not (docs/performance.md).
+  // nor gradients: they are faster so, but what kernels compute between them is not (docs/performance_gpu_subjects.md).
   bool gains_with_channels_last(const Node& node, Device device) const override {
     constexpr std::int64_t pack = 8, few = 4;
     std::optional<runtime::ConvolutionDims> dims = convolution_dims(node);

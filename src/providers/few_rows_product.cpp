@@ -1,7 +1,7 @@
 // Products of up to 16 rows with weights [n, k] of 16-bit floats on a device, as a decoder has them for several texts:
 // by our own kernel, which reads the weights once at the speed of memory (weft/detail/cuda_few_rows.inc). Where sizes
 // are symbols, weights lie [k, n] or are few, the library is as good. Offered where candidates are timed: by itself it
-// is faster than the library, but a decoder of 16 texts is slower with it (docs/performance.md, gpu-decode).
+// is faster than the library, but a decoder of 16 texts is slower with it (docs/performance_gpu_subjects.md).
 #include "runtime/cuda/few_rows_product.hpp"
 #include "base/fail.hpp"
 #include "base/options.hpp"

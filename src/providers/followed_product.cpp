@@ -45,7 +45,8 @@ class FollowedPayload final : public StoredPayload<runtime::cuda::StoredFollowed
   std::vector<int> inputs_;  // buffers of the schedule: those of the product
 };
 
-// Where both were measured to be faster than one after the other (docs/performance.md): large products on Hopper GPUs.
+// Where both were measured to be faster than one after the other (docs/performance_gpu.md): large products on Hopper
+// GPUs.
 bool is_worth_it(Device device, const Contraction& c) {
   constexpr std::int64_t least_rows = 1024, least_columns = 1024, least_depth = 256;
   const int wanted = options().product_epilogues;
