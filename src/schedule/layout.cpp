@@ -24,12 +24,12 @@ class LayoutChooser {
       for (const Tensor& operand : value.node()->inputs()) {
         if (operand.output() > 0) continue;  // by a node of its own, as which it is read
         ++uses_[graph_.number(operand)];
-        if (call_of(*operand.node())) readers_of_calls_[operand.node()].push_back(value.node());
+        if (may_lie_as_read(*operand.node())) readers_[operand.node()].push_back(value.node());
       }
     for (const Tensor& output : graph.outputs) {
       ++uses_[graph_.number(output)];
       in_memory_[graph_.number(memory_base(output))] = true;
-      readers_of_calls_[memory_base(output).node()].push_back(nullptr);
+      readers_[memory_base(output).node()].push_back(nullptr);
     }
   }
 
@@ -70,6 +70,8 @@ class LayoutChooser {
     const Node& source = is_further_result(node) ? *node.input(0).node() : node;
     return source.op == Op::call ? &source : nullptr;
   }
+
+  static bool may_lie_as_read(const Node& node) { return node.op == Op::concat || call_of(node); }
 
   // Who writes a part of a concatenation where it will lie, and in which layout: the kernel or the product that it is
   // the result of, or below views of it a call that writes in any order. Null where it has to be copied.
@@ -127,18 +129,21 @@ class LayoutChooser {
     const bool is_sent = device_.type != Device::Type::cpu && sent_[graph_.number(concat)];
     const std::size_t most_parts = is_sent ? 16 : 4;
     const auto parts = concat.inputs();
-    const std::vector<Written> written = written_parts(concat);
+    BufferLayout whole = at(concat);
+    if (whole.is_contiguous())
+      if (std::optional<std::vector<Dim>> strides = strides_as_read(concat)) whole.strides = *std::move(strides);
+    const std::vector<Written> written = written_parts(concat, whole);
     const bool in_place = std::ranges::any_of(written, [](const Written& part) { return part.node != nullptr; });
     const bool in_memory = in_memory_[graph_.number(concat)] || at(concat).window_of >= 0;
     if (!(in_memory && in_place) && parts.size() <= most_parts) return;
+    at(concat) = std::move(whole);
     at(concat).assembled = true;
     for (const Written& part : written)
       if (part.node) at(*part.node) = part.layout;
   }
 
-  // By part, where it lies in a concatenation.
-  std::vector<Written> written_parts(const Node& concat) {
-    BufferLayout whole = at(concat);
+  // By part, where it lies in a concatenation of this layout.
+  std::vector<Written> written_parts(const Node& concat, BufferLayout whole) const {
     if (whole.is_contiguous()) whole.strides = contiguous_strides(concat.type.shape);
     if (whole.window_of < 0) whole.window_of = static_cast<int>(graph_.number(concat));
     whole.assembled = false;
@@ -179,33 +184,35 @@ class LayoutChooser {
 
   // A result of a call, as all of its readers permute it; other calls read it in any order.
   void order_as_read(const Node& result) {
-    const auto found = readers_of_calls_.find(&result);
-    if (found == readers_of_calls_.end() || at(result).window_of >= 0) return;
+    if (at(result).window_of >= 0 || !providers_.writes_in_any_order(*call_of(result), device_)) return;
+    if (std::optional<std::vector<Dim>> strides = strides_as_read(result)) at(result).strides = *std::move(strides);
+  }
+  // The order of axes in which all readers but calls permute a value, and leave the last axis where it is.
+  std::optional<std::vector<Dim>> strides_as_read(const Node& value) const {
+    const auto found = readers_.find(&value);
+    if (found == readers_.end()) return {};
     const Node* permuted = nullptr;
     for (const Node* reader : found->second) {
-      if (!reader) return;  // a result of the graph
+      if (!reader) return {};  // a result of the graph
       if (reader->op == Op::call) continue;
-      if (reader->op != Op::permute) return;
-      if (permuted && !(permuted->attributes() == reader->attributes())) return;
+      if (reader->op != Op::permute) return {};
+      if (permuted && !(permuted->attributes() == reader->attributes())) return {};
       permuted = reader;
     }
-    if (!permuted) return;
+    if (!permuted) return {};
     const Permute& order = permuted->attributes<Permute>();
-    const int rank = result.type.shape.rank();
-    if (order.axes[static_cast<std::size_t>(rank) - 1] != rank - 1 ||
-        !providers_.writes_in_any_order(*call_of(result), device_))
-      return;
+    const int rank = value.type.shape.rank();
+    if (order.axes[static_cast<std::size_t>(rank) - 1] != rank - 1) return {};
     const std::vector<Dim> wanted = contiguous_strides(permuted->type.shape);
-    BufferLayout layout;
-    layout.strides.resize(wanted.size(), Dim(0));
-    for (std::size_t i = 0; i < wanted.size(); ++i) layout.strides[order.axes[i]] = wanted[i];
-    at(result) = std::move(layout);
+    std::vector<Dim> strides(wanted.size(), Dim(0));
+    for (std::size_t i = 0; i < wanted.size(); ++i) strides[order.axes[i]] = wanted[i];
+    return strides;
   }
 
   const Graph& graph_;
   const Providers& providers_;
   const Device device_;
-  std::map<const Node*, std::vector<const Node*>> readers_of_calls_;  // by result; null: it is one of the graph's
+  std::map<const Node*, std::vector<const Node*>> readers_;  // of what may lie as read; null: the graph's caller
   std::vector<BufferLayout> layouts_;
   std::vector<int> uses_;
   std::vector<bool> in_memory_;  // by node: a result, or what a library step reads

@@ -1,8 +1,8 @@
 // Layouts of what a plan writes. In: an optimized graph. Out: for each value, where its elements lie if it gets memory:
-// contiguous, dense in another order of axes (for the product that alone reads it so; a result of a call as all of
-// its readers permute it; images with their channels last), or strided, a window in the memory of the concatenation
-// that alone reads it. Chosen before fusion, which asks whether a product must copy. Results are contiguous: they are
-// what callers read.
+// contiguous, dense in another order of axes (for the product that alone reads it so; a result of a call, or a
+// concatenation, as all of its readers permute it; images with their channels last), or strided, a window in the memory
+// of the concatenation that alone reads it. Chosen before fusion, which asks whether a product must copy. Results are
+// contiguous: they are what callers read.
 #pragma once
 #include "schedule/index_map.hpp"
 #include "schedule/provider.hpp"
