@@ -173,6 +173,7 @@ class Generator : DevicePacks {
         : nest_.local(kept_in(it)) ? open_team_of_panel(it)
                                    : open_team_of_sums(it);
         break;
+      case Role::held: open_held(); break;
       case Role::serial:
         inside_ = Inside::turn_of_rows;
         open_serial(it);
