@@ -59,7 +59,7 @@ class Generator : DevicePacks {
  private:
   // ---- statements ---------------------------------------------------------------------------------------------------
   void write(const std::vector<Statement>& block) {
-    std::string joined;
+    std::vector<int> joined;
     for (std::size_t s = 0; s < block.size(); ++s) {
       const Statement& it = block[s];
       const bool last = s + 1 == block.size() || block[s + 1].kind != it.kind;
@@ -68,13 +68,21 @@ class Generator : DevicePacks {
         continue;
       }
       if (it.kind == Statement::Kind::join) {
-        joined += ", r" + number(it.instruction);
-        if (last) line("join_team<" + number(team_.members) + ">(joins" + std::exchange(joined, {}) + ");");
+        joined.push_back(it.instruction);
+        if (last) join(std::exchange(joined, {}));
         continue;
       }
       write(it);
       if (it.kind == Statement::Kind::fetch && last) line("close_group();");
     }
+  }
+
+  void join(const std::vector<int>& reductions) {
+    const bool two = reductions.size() == 2 && team_.members >= 32 && team_.members <= 512 &&
+                     reduction_type(reductions[0]) == reduction_type(reductions[1]);
+    std::string call = (two ? "join_two<" : "join_team<") + number(team_.members) + ">(joins";
+    for (const int i : reductions) call += ", r" + number(i);
+    line(call + ");");
   }
 
   void write(const Statement& it) {
@@ -165,6 +173,7 @@ class Generator : DevicePacks {
         : nest_.local(kept_in(it)) ? open_team_of_panel(it)
                                    : open_team_of_sums(it);
         break;
+      case Role::held: open_held(); break;
       case Role::serial:
         inside_ = Inside::turn_of_rows;
         open_serial(it);

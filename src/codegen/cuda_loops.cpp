@@ -164,8 +164,8 @@ void DeviceLoops::open_grid_of_rows() {
   name_axes(analysis_.outer, "row");
   for (const loop::Local& local : nest_.locals)
     if (const int i = local.instruction; local.scope == Scope::registers)
-      line(value_type(at(i).dtype) + " kept" + number(i) + "[" + number(team_.turns) + "][" +
-           number(facts(i).vector ? team_.width : 1) + "];");
+      line(value_type(at(i).dtype) + " kept" + number(i) + "[" + number(team_.held > 0 ? team_.held : team_.turns) +
+           "][" + number(facts(i).vector ? team_.width : 1) + "];");
   blocks_ = loop::divide_up(product(analysis_.outer), teams());
 }
 
@@ -203,10 +203,18 @@ void DeviceLoops::open_team() {
     name_axes(analysis_.inner, "position");
     return enter_pack("pack");
   }
-  open_positions();
+  open_positions(team_.held);
 }
 
-void DeviceLoops::open_positions() {
+void DeviceLoops::open_held() {
+  inside_ = Inside::turn;
+  line("#pragma unroll");
+  open("for (int turn = 0; turn < " + number(team_.held) + "; ++turn) {");
+  line("const index position = member + turn * " + number(team_.members) + ";");
+  enter_position();
+}
+
+void DeviceLoops::open_positions(std::int64_t first_turn) {
   const std::string members = number(team_.members);
   const bool full = (positions() % Dim(team_.members)).same(Dim(0));
   if (team_.turns > 0) {
@@ -218,7 +226,8 @@ void DeviceLoops::open_positions() {
     open("for (index first = 0; first < positions; first += " + members + ") {");
     line("const index " + std::string(full ? "position" : "turned") + " = first + member;");
   } else {
-    open("for (index position = member; position < positions; position += " + members + ") {");
+    const std::string first = first_turn > 0 ? " + " + number(first_turn * team_.members) : "";
+    open("for (index position = member" + first + "; position < positions; position += " + members + ") {");
   }
   // All threads take part in a scan: those beyond the row's end are at its last pack, and have none of its
   // elements.

@@ -31,7 +31,9 @@ class DeviceLoops : protected DeviceWriter {
   // What a loop over a product's panel keeps; -1: it is none.
   static int kept_in(const loop::Statement& loop);
   // The packs of a row that are this thread's.
-  void open_positions();
+  void open_positions(std::int64_t first_turn = 0);
+  // Those of them that are held.
+  void open_held();
   void enter_position();
 
   // ---- loops of one thread

@@ -16,6 +16,7 @@ class DeviceNest : Nester {
     ChosenTeam chosen = choose_team(kernel);
     nest_.analysis = std::move(chosen.analysis);
     nest_.team = chosen.team;
+    nest_.held_walks = std::move(chosen.held_walks);
     fetched_ = std::move(chosen.fetched);
     keep_values(Scope::registers);
     std::vector<LoopAxis> row = walked(analysis().inner);
@@ -229,6 +230,8 @@ class DeviceNest : Nester {
         add(Do::start, i);
       }
       start_scans(phase, State::row);
+      if (!walk(phase).empty() && team().held > 0)
+        loop(Role::held, positions(), [&] { pack(nest_.held_walks[static_cast<std::size_t>(phase)], reductions); });
       if (!walk(phase).empty()) loop(Role::team, positions(), [&] { pack(walk(phase), reductions); });
       level(phase + 1);
     }

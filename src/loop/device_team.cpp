@@ -80,6 +80,24 @@ void fetch_row(const Kernel& kernel, std::int64_t packs, const Analysis& analysi
   }
 }
 
+// A row in shared memory whose values are walked again: each thread keeps those of its first packs in the registers
+// that are left, and computes the others again.
+void hold_first_packs(const Kernel& kernel, ChosenTeam& chosen) {
+  auto& [analysis, team, fetched, held_walks] = chosen;
+  constexpr std::int64_t registers = 65536, others = 40;  // of a multiprocessor; of a thread, which hold something else
+  constexpr int most = 2;                                 // values of an element
+  if (fetched.empty() || team.turns > 0 || team.blocks == 0 || !analysis.carried.empty() || has_scans(kernel)) return;
+  const Dim packs = extent_of(kernel, analysis.inner) * divide_up(vector_extent(kernel), team.width);
+  Analysis held = analyze(kernel, {KeepLimits::What::values, kernel.inner_count().constant(), most});
+  if (held.kept.empty()) return;
+  const std::int64_t room = registers / (team.threads * team.blocks) - others;
+  const std::int64_t turns = std::min(room / (team.width * std::ssize(held.kept)), packs.constant() / team.members);
+  if (turns <= 0) return;
+  team.held = turns;
+  analysis.kept = std::move(held.kept);
+  held_walks = std::move(held.walks);
+}
+
 // The loads of rows that a unit walks in order, which are fetched a row ahead.
 void fetch_ahead(const Kernel& kernel, const Analysis& analysis, Team& team, std::vector<int>& fetched) {
   // Two blocks and more have room for 48 KB.
@@ -413,7 +431,7 @@ bool streams_rows(const Kernel& kernel) { return choose_team(kernel).team.ahead 
 
 std::vector<int> loads_of_later_walks(const ChosenTeam& chosen, const Kernel& kernel) {
   constexpr std::int64_t most_packs = 4;  // of a thread, in registers
-  const auto& [analysis, team, fetched] = chosen;
+  const auto& [analysis, team, fetched, held_walks] = chosen;
   if (analysis.form != Form::rows || !analysis.outer.empty() || !analysis.carried.empty() || !analysis.inner.empty() ||
       team.turns == 0 || team.width == 1 || !fetched.empty() || has_scans(kernel))
     return {};
@@ -444,11 +462,12 @@ bool has_scans(const Kernel& kernel) {
 
 ChosenTeam choose_team(const Kernel& kernel) {
   ChosenTeam chosen{analyze(kernel, {.buffers = 0})};
-  auto& [analysis, team, fetched] = chosen;
+  auto& [analysis, team, fetched, held_walks] = chosen;
   team.width = pack_width(kernel, analysis);
   if (analysis.form == Form::pointwise) choose_tiles(kernel, analysis, team);
   if (analysis.form == Form::rows) {
     share_row(kernel, analysis, team, fetched);
+    hold_first_packs(kernel, chosen);
     fetch_ahead(kernel, analysis, team, fetched);
     if (fetched.empty()) stream_rows(kernel, analysis, team);
   }

@@ -14,6 +14,7 @@ struct ChosenTeam {
   Analysis analysis;  // keeps a row's values where they are in registers
   Team team = {};
   std::vector<int> fetched = {};  // loads whose packs are read from shared memory
+  std::vector<std::vector<Step>> held_walks = {};  // of the packs that are held
 };
 ChosenTeam choose_team(const Kernel& kernel);
 

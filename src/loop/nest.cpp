@@ -109,7 +109,7 @@ std::string axes_text(const std::vector<LoopAxis>& axes) {
 }
 
 void write(const Kernel& kernel, const std::vector<Statement>& block, const std::string& indent, std::string& text) {
-  static constexpr const char* roles[] = {"pool", "grid", "team", "serial", "lanes"};
+  static constexpr const char* roles[] = {"pool", "grid", "team", "held", "serial", "lanes"};
   static constexpr const char* verbs[] = {
       "",     "value ", "reload ", "recall ", "keep ",   "store ", "start ", "clear ", "open ",    "accumulate ",
       "put ", "close ", "join ",   "result ", "barrier", "ask",    "fetch ", "arrive", "multiply "};

@@ -17,6 +17,7 @@ enum class Role : std::uint8_t {
   pool,    // host: its turns are shared out among the threads of a pool
   grid,    // device: its turns are shared out among teams of threads
   team,    // device: its turns are shared out among the threads of a team
+  held,    // device: the same of the first Team::held turns of each thread, which are written out
   serial,  // one thread, or every thread of a team, takes all turns in order
   lanes,   // a turn is one vector of neighbours on the host, one element of a thread's pack on a device
 };
@@ -91,6 +92,8 @@ struct Team {
   int threads = 256;
   std::int64_t turns = 0;   // packs that a thread has in a row, where values are kept in registers, and of columns the
                             // rows of packs that are on their way; else 0
+  std::int64_t held = 0;    // of a row in shared memory: packs of a thread, its first ones, whose values stay in its
+                            // registers
   std::int64_t shared = 0;  // bytes of shared memory that hold fetched packs
   int across = -1;          // the other axis of tiles: one along which memory is closer than along the lanes, and which
                             // a team turns, or the rows of a product
@@ -106,6 +109,7 @@ struct Nest {
   std::vector<Local> locals;
   Team team;
   std::vector<Statement> body;
+  std::vector<std::vector<Step>> held_walks;  // as Analysis::walks, of the packs that are held
   // Host: the loops above keep rows whose length is symbolic, of at most KeepLimits::elements; these serve longer rows.
   // Null: the loops above serve all.
   std::shared_ptr<const Nest> of_long_rows = nullptr;

@@ -3,6 +3,7 @@
 #include "weft/nn/normalization.hpp"
 
 #include <limits>
+#include <numeric>
 
 #include "base/fail.hpp"
 #include "base/number_checks.hpp"
@@ -29,7 +30,8 @@ std::vector<int> list_of(AxisSet axes, int rank) {
 
 enum class Center : bool { no, yes };
 struct Statistics {
-  Tensor value, mean, variance;  // the two keep reduced axes as size 1
+  Tensor value, centered;
+  Tensor mean, variance, inverse;  // of the standard deviation; they keep reduced axes as size 1
 };
 // Mean 0, variance 1 over the axes, in x's dtype, which is wide.
 Statistics standardized(const Tensor& x, const std::vector<int>& axes, double eps, Center center) {
@@ -37,9 +39,10 @@ Statistics standardized(const Tensor& x, const std::vector<int>& axes, double ep
   Dim count = 1;
   for (const int axis : axes) count = count * type_of(x).shape[axis];
   if (center == Center::yes) result.mean = mean_of_large(x, Axes(axes), true, count, {});
-  const Tensor centered = center == Center::yes ? x - result.mean : x;
-  result.variance = mean(centered * centered, axes, true);
-  result.value = centered * rsqrt(result.variance + eps);
+  result.centered = center == Center::yes ? x - result.mean : x;
+  result.variance = mean(result.centered * result.centered, axes, true);
+  result.inverse = rsqrt(result.variance + eps);
+  result.value = result.centered * result.inverse;
   return result;
 }
 
@@ -61,8 +64,30 @@ std::vector<Tensor> with_weights(const Tensor& x, const Tensor& weight, const Te
   return operands;
 }
 
+// Of layer_norm, whose weights have the sizes of its axes, the last ones. The means over a row are of what is known
+// before its variance is. So a row has two sums to wait for, one after the other, where the derivative of each
+// operation has three.
+void differentiate_layer_norm(const CallValues& call, std::span<Tensor> gradients) {
+  const auto& how = call.called.as<NormalizedCall>();
+  const Type& type = type_of(call.operands[0]);
+  const DType wide = computed_in(type.dtype);
+  const std::vector<int> axes = list_of(how.axes, type.shape.rank());
+  const Statistics of = standardized(cast(call.operands[0], wide), axes, how.eps, Center::yes);
+  const Tensor upstream = cast(call.gradients[0], wide);
+  const Tensor given = call.operands.size() > 1 ? upstream * cast(call.operands[1], wide) : upstream;
+  const Tensor along = mean(given * of.centered, axes, true) * (of.inverse * of.inverse);
+  gradients[0] = cast((given - of.centered * along - mean(given, axes, true)) * of.inverse, type.dtype);
+  std::vector<int> others(type.shape.rank() - axes.size());
+  std::iota(others.begin(), others.end(), 0);
+  const auto over_others = [&](const Tensor& each, std::size_t operand) {
+    gradients[operand] = cast(others.empty() ? each : sum(each, Axes(others)), type_of(call.operands[operand]).dtype);
+  };
+  if (call.operands.size() > 1) over_others(upstream * of.value, 1);
+  if (call.operands.size() > 2) over_others(upstream, 2);
+}
+
 Tensor normalized(const char* name, AxisSet axes, double eps, Center center, const Tensor& x, const Tensor& weight,
-                  const Tensor& bias, Loc loc) {
+                  const Tensor& bias, Loc loc, CallDerivative derivative = nullptr) {
   std::vector<Tensor> operands = with_weights(x, weight, bias, loc);
   const std::vector<int> list = list_of(axes, type_of(x).shape.rank());
   const auto record = [&](std::span<const Tensor> inputs, std::span<Tensor> results) {
@@ -71,7 +96,7 @@ Tensor normalized(const char* name, AxisSet axes, double eps, Center center, con
     });
   };
   Tensor result;
-  composite(call_of(name, axes, eps, loc), operands, std::span(&result, 1), loc, record);
+  composite(call_of(name, axes, eps, loc), operands, std::span(&result, 1), loc, record, derivative);
   return result;
 }
 
@@ -95,7 +120,8 @@ Tensor over_last_axes(const char* name, const Tensor& x, const Shape& shape, con
          center == Center::yes ? "a weight and a bias" : "a weight", " [n]: ", to_string(type),
          weight.defined() ? " x " + to_string(type_of(weight)) : " with " + to_string(shape),
          bias.defined() ? " x " + to_string(type_of(bias)) : "");
-  return normalized(name, axes, eps, center, x, weight, bias, loc);
+  return normalized(name, axes, eps, center, x, weight, bias, loc,
+                    center == Center::yes ? differentiate_layer_norm : nullptr);
 }
 
 double epsilon_or(double eps, const Tensor& x) {

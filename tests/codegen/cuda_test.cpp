@@ -151,6 +151,23 @@ TEST_CASE("rows that a unit walks in order are read from where the row before ha
   CHECK(!contains(text, "p0.read("));
 }
 
+TEST_CASE("two sums of a block are joined as one, and a sum and a greatest element are not") {
+  const auto text_of = [](const std::string& second) {
+    return codegen::generate_cuda(loop::parse_kernel(R"(both(f32 p0[4194304], out f32 p1[1024])
+  outer i0<1024 inner i1<4096 vector
+  inner0 v0 f32 = p0[4096*i0 + i1]
+  outer1 v1 f32 = reduce_sum(v0)
+  inner0 v2 f32 = mul(v0, v0)
+  outer1 v3 f32 = )" + second + R"((v2)
+  outer1 v4 f32 = add(v1, v3)
+  outer1 p1[i0] = v4
+)"))
+        .text;
+  };
+  CHECK(contains(text_of("reduce_sum"), "join_two<256>(joins, r1, r3);"));
+  CHECK(contains(text_of("reduce_amax"), "join_team<256>(joins, r1, r3);"));
+}
+
 TEST_CASE("what many elements are divided by has its reciprocal once, and stores round what is computed") {
   const std::string text = codegen::generate_cuda(loop::parse_kernel(R"(shares(bf16 p0[4194304], out bf16 p1[4194304])
   outer i0<1024 inner i1<4096 vector

@@ -86,6 +86,25 @@ TEST_CASE("cuda: log-softmax with its gradient, and integers, of wide rows") {
   CHECK(all(to(found.upto, Device::cpu()) == wanted.upto).item<bool>());
 }
 
+TEST_CASE("cuda: cross entropy with its gradient of rows of which a part is held in registers") {
+  const auto step = [](const Tensor& logits, const Tensor& labels) {
+    return value_and_grad([&](const Tensor& z) { return nn::cross_entropy(z, labels); }, logits);
+  };
+  for (const DType dtype : {DType::bf16, DType::f16})
+    for (const int columns : {50304, 40000, 33001}) {
+      CAPTURE(columns);
+      const Tensor numbers = sample({70, columns}, 10) * 3, at = arange(columns);
+      // A part of -inf in what is held and one in what is not.
+      const Tensor hidden = ((at > 100) & (at < 120)) | (at > columns - 9);
+      const Tensor logits = cast(where(hidden, full({}, -std::numeric_limits<float>::infinity()), numbers), dtype);
+      const Tensor labels = remainder(arange(70) * 577, columns - 200) + 120;
+      const auto [loss, gradient] = step(logits, labels);
+      const auto [found, found_gradient] = compile(step)(to(logits, Device::cuda()), to(labels, Device::cuda()));
+      close(found, loss, dtype == DType::bf16 ? 1e-2 : 1e-3);
+      close(found_gradient * 70, gradient * 70, dtype == DType::bf16 ? 1e-2 : 2e-3);
+    }
+}
+
 TEST_CASE("cuda: rows that are divided by one number each have the host's quotients, to the last bit") {
   constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   const Tensor given =

@@ -180,6 +180,41 @@ TEST_CASE("on a device a long row is fetched, but not from a place that a value 
   CHECK(fetched("40960*v0 + i1") == -1);
 }
 
+TEST_CASE("on a device threads hold the values of the first packs of a fetched row") {
+  const loop::Nest nest = loop::device_nest(loop::parse_kernel(R"(long_rows(bf16 p0[4024320], out bf16 p1[4024320])
+  outer i0<80 inner i1<50304 vector
+  inner0 v0 bf16 = p0[50304*i0 + i1]
+  inner0 v1 f32 = cast(v0)
+  outer1 v2 f32 = reduce_amax(v1)
+  inner1 v3 f32 = sub(v1, v2)
+  inner1 v4 f32 = exp(v3)
+  outer2 v5 f32 = reduce_sum(v4)
+  inner2 v6 f32 = div(v4, v5)
+  inner2 v7 bf16 = cast(v6)
+  inner2 p1[50304*i0 + i1] = v7
+)"));
+  CHECK(nest.team.held > 0);
+  CHECK(nest.team.held * nest.team.members < 50304 / 8);
+  REQUIRE(nest.locals.size() == 2);
+  CHECK(nest.locals[0].instruction == 4);
+  CHECK(nest.locals[1].fetched);
+  std::vector<std::string> walks;  // how v4 is had in each loop over packs
+  for (const loop::Statement& it : nest.body[0].body) {
+    if (it.kind != loop::Statement::Kind::loop) continue;
+    std::string how = it.role == loop::Role::held ? "held:" : "others:";
+    for (const loop::Statement& each : it.body[0].body)
+      if (each.instruction == 4 && each.kind != loop::Statement::Kind::accumulate)
+        how += each.kind == loop::Statement::Kind::value    ? " computed"
+               : each.kind == loop::Statement::Kind::keep   ? " kept"
+               : each.kind == loop::Statement::Kind::recall ? " recalled"
+                                                            : " ?";
+    walks.push_back(how);
+  }
+  const std::vector<std::string> wanted = {
+      "held:", "others:", "held: computed kept", "others: computed", "held: recalled", "others: computed"};
+  CHECK(walks == wanted);
+}
+
 TEST_CASE("rows and columns: a unit walks a chunk of rows and holds their columns") {
   const loop::Stages stages = loop::cut_columns(loop::parse_kernel(rows_and_columns), 64);
   REQUIRE(stages.kernels.size() == 2);
