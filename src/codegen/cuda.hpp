@@ -56,12 +56,14 @@ enum class GroupsKernel : std::uint8_t {
 };
 std::string cuda_groups_name(DType dtype, GroupsKernel kernel);
 std::string cuda_groups(DType dtype, GroupsKernel kernel);
-// A product of few rows (weft/detail/cuda_few_rows.inc). `depth`: of k that a warp has; `stages`: tiles of weights that
-// it has on their way. The result is f32 where it is wide.
+// A product of few rows, or several (weft/detail/cuda_few_rows.inc). `depth`: of k that a warp has; `stages`: tiles of
+// weights that are on their way. The result is f32 where it is wide.
 struct CudaFewRows {
   DType dtype = DType::bf16;  // or f16
   bool is_wide = false;
   std::int64_t depth = 128, stages = 5;
+  bool has_copy_engine = true;  // code is for sm_90 and later
+  bool is_gated = false;        // of two products silu(first) * second
 };
 struct CudaFewRowsKernel {
   std::string name, text;
@@ -69,7 +71,7 @@ struct CudaFewRowsKernel {
   std::int64_t shared;
 };
 CudaFewRowsKernel cuda_few_rows(const CudaFewRows& call);
-std::int64_t few_rows_shared(std::int64_t depth, std::int64_t stages);
+std::int64_t few_rows_shared(std::int64_t depth, std::int64_t stages, bool has_copy_engine);
 // A depthwise convolution of images with their channels last (weft/detail/cuda_depthwise.inc); pairs are down, across.
 struct CudaDepthwise {
   DType dtype = DType::bf16;  // or f16

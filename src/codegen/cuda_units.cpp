@@ -129,20 +129,25 @@ std::string cuda_groups(DType dtype, GroupsKernel kernel) {
 namespace {
 constexpr int few_rows_warps = 16;
 }
-std::int64_t few_rows_shared(std::int64_t depth, std::int64_t stages) {
-  constexpr std::int64_t tile_rows = 8, sums = 2 * 2 * few_rows_warps * 128 * 4;
-  return few_rows_warps * stages * tile_rows * depth * 2 + sums;
+std::int64_t few_rows_shared(std::int64_t depth, std::int64_t stages, bool has_copy_engine) {
+  // A stage of the copy engine's has gaps between rows, and two barriers.
+  constexpr std::int64_t tile_rows = 8, gaps = tile_rows / 2 * 64, barriers = 16,
+                         sums = 2 * 2 * few_rows_warps * 128 * 4;
+  return stages * (few_rows_warps * tile_rows * depth * 2 + (has_copy_engine ? gaps + barriers : 0)) + sums;
 }
 CudaFewRowsKernel cuda_few_rows(const CudaFewRows& call) {
   const std::string type = memory_type(call.dtype), depth = std::to_string(call.depth),
-                    stages = std::to_string(call.stages);
-  CudaFewRowsKernel made{.threads = few_rows_warps * 32, .shared = few_rows_shared(call.depth, call.stages)};
-  made.name =
-      std::string("weft_few_rows_") + info(call.dtype).name + (call.is_wide ? "_wide_" : "_") + depth + "_" + stages;
+                    stages = std::to_string(call.stages), warps = std::to_string(few_rows_warps),
+                    gated = call.is_gated ? "true" : "false";
+  CudaFewRowsKernel made{.threads = (few_rows_warps + (call.has_copy_engine ? 1 : 0)) * 32,
+                         .shared = few_rows_shared(call.depth, call.stages, call.has_copy_engine)};
+  made.name = std::string("weft_few_rows_") + info(call.dtype).name + (call.is_wide ? "_wide_" : "_") +
+              (call.is_gated ? "gated_" : "") + depth + "_" + stages + (call.has_copy_engine ? "" : "_by_warps");
   made.text = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(made.threads) + ", 1) " + made.name +
               "(const __grid_constant__ FewRowsArguments arguments) {\n  few_rows_product<" + type + ", " +
-              (call.is_wide ? "float" : type) + ", " + std::to_string(few_rows_warps) + ", " + depth + ", " + stages +
-              ">(arguments);\n}\n";
+              (call.is_wide ? "float" : type) + ", " + warps + ", " + depth + ", " + gated +
+              ", few_rows::" + (call.has_copy_engine ? "RingOfBlock<" : "RingOfWarps<") + type + ", " + warps + ", " +
+              depth + ", " + stages + ", " + gated + ">>(arguments);\n}\n";
   return made;
 }
 CudaDepthwiseKernel cuda_depthwise(const CudaDepthwise& call) {

@@ -1,11 +1,16 @@
 // Products of up to 16 rows with weights [n, k] of 16-bit floats on a device, as a decoder has them for several texts:
-// by our own kernel, which reads the weights once at the speed of memory (weft/detail/cuda_few_rows.inc). Where sizes
-// are symbols, weights lie [k, n] or are few, the library is as good. Offered where candidates are timed: by itself it
-// is faster than the library, but a decoder of 16 texts is slower with it (docs/performance_gpu_subjects.md).
+// by our own kernel, which reads the weights once at the speed of memory (weft/detail/cuda_few_rows.inc). Products of
+// the same rows are one launch, and of two one may gate the other: that is what a decoder of 16 texts gains by
+// (docs/performance_gpu.md, gpu-decode). Where sizes are symbols, weights lie [k, n] or are few, the library is as
+// good.
 #include "runtime/cuda/few_rows_product.hpp"
+
+#include <algorithm>
+
 #include "base/fail.hpp"
 #include "base/options.hpp"
 #include "codegen/cuda.hpp"
+#include "providers/known_epilogue.hpp"
 #include "providers/product.hpp"
 #include "providers/sources.hpp"
 #include "providers/stored_payload.hpp"
@@ -18,23 +23,29 @@ namespace {
 
 using runtime::cuda::few_rows_most, runtime::cuda::few_rows_warps;
 
-// Weights of 8 MB and more, of which a warp has at least 64 of each row.
-constexpr std::int64_t least_weights = std::int64_t{1} << 22, least_depth = 1024;
+// Weights of 2 MB and more, as those of a decoder's keys are, of which a warp has at least 64 of each row.
+constexpr std::int64_t least_weights = std::int64_t{1} << 20, least_depth = 1024;
 constexpr std::int64_t together = 8;  // 16 bytes at once
 
 bool is(Dim dim, std::int64_t value) { return dim.same(Dim(value)); }
 bool is_whole(Dim dim) { return dim.is_constant() && dim.constant() % together == 0; }
 
-// Shared memory of a block; 0: no device, or none that the kernel was measured on. All that a package is made for have
-// what it wants.
-std::int64_t room_of(Device device) try {
-  if (const runtime::DeviceTarget* target = runtime::current_device_target()) return target->shared_of_block;
+// What the kernel asks of a device. `shared_of_block` is 0 where there is no device, or none that the kernel was
+// measured on. All that a package is made for have what it wants.
+struct Limits {
+  std::int64_t shared_of_block = 0;
+  bool has_copy_engine = true;
+};
+Limits limits_of(Device device) try {
+  constexpr int first_with_copy_engine = 9;
+  if (const runtime::DeviceTarget* target = runtime::current_device_target())
+    return {target->shared_of_block, target->capability.major >= first_with_copy_engine};
   const runtime::cuda::DeviceState& state = runtime::cuda::use(device);
-  return state.major < 9 ? 0 : state.shared_of_block;
+  return {state.major < first_with_copy_engine ? 0 : state.shared_of_block, true};
 } catch (const OutOfMemory&) {
   throw;
 } catch (const Error&) {
-  return 0;
+  return {};
 }
 
 // A product of a few rows, of one batch axis too, each item of which has one row of the same weights.
@@ -59,27 +70,75 @@ std::optional<Contraction> few_rows(Contraction c) {
 
 class FewRowsPayload final : public StoredPayload<runtime::cuda::StoredFewRows, Product> {
  public:
-  FewRowsPayload(runtime::cuda::FewRowsFields fields, const Candidate& candidate, std::int64_t stages)
+  FewRowsPayload(runtime::cuda::FewRowsFields fields, const Candidate& candidate, std::int64_t stages,
+                 bool has_copy_engine)
       : StoredPayload(runtime::cuda::StoredFewRows(std::move(fields)), candidate),
-        weights_(candidate.operands[1].buffer),
-        stages_(stages) {}
+        weights_{candidate.operands[1].buffer},
+        stages_(stages),
+        has_copy_engine_(has_copy_engine) {}
+  std::string details() const override {
+    std::string text;
+    for (const Contraction& c : products()) {
+      const std::string k = dims::to_string(c.k), n = dims::to_string(c.n);
+      text += (text.empty() ? " [" : ", [") + dims::to_string(c.m) + "," + k + "] x [" + k + "," + n + "]" +
+              (c.has_bias ? " + [" + n + "]" : "");
+    }
+    return text + (stored_.what.is_gated ? ", gated" : "");
+  }
+  std::vector<bool> writes(std::size_t) const override {
+    std::vector<bool> all;
+    for (const Contraction& c : products()) {
+      all.insert(all.end(), c.has_bias ? 3 : 2, false);
+      all.push_back(true);
+    }
+    return all;
+  }
   std::shared_ptr<const Payload> reading_early(const std::vector<bool>& steady) const override {
-    if (!steady[static_cast<std::size_t>(weights_)]) return nullptr;
+    if (!std::ranges::all_of(weights_, [&](int buffer) { return steady[static_cast<std::size_t>(buffer)]; }))
+      return nullptr;
     auto early = std::make_shared<FewRowsPayload>(*this);
     early->stored_.what.begins_early = true;
     return early;
   }
   runtime::EntryPoint emit(providers::Sources& sources) const override {
-    const Contraction& c = stored_.what.product;
-    const auto made = codegen::cuda_few_rows({c.dtype, c.is_wide, stored_.what.depth, stages_});
+    const Contraction& c = products()[0];
+    const auto made = codegen::cuda_few_rows(
+        {c.dtype, c.is_wide, stored_.what.depth, stages_, has_copy_engine_, stored_.what.is_gated});
     sources.add(made.name, made.text);
     return {made.name, 1, made.threads, made.shared};
   }
 
+  const std::vector<Contraction>& products() const { return stored_.what.products; }
+  // The products of both, of the same rows. Null where one launch does not do them.
+  std::shared_ptr<FewRowsPayload> with(const FewRowsPayload& other) const {
+    if (products().size() + other.products().size() > runtime::cuda::few_rows_most_products || stored_.what.is_gated ||
+        other.stored_.what.is_gated || !runtime::cuda::same_rows(products()[0], other.products()[0]))
+      return nullptr;
+    auto both = std::make_shared<FewRowsPayload>(*this);
+    std::vector<Contraction>& all = both->stored_.what.products;
+    all.insert(all.end(), other.products().begin(), other.products().end());
+    both->weights_.insert(both->weights_.end(), other.weights_.begin(), other.weights_.end());
+    return both;
+  }
+  // silu(first) * second of two products, `turned` the other way round. Null where their kernel does not do that.
+  std::shared_ptr<FewRowsPayload> gated(bool turned) const {
+    if (!runtime::cuda::can_be_gated(products(), stored_.what.depth)) return nullptr;
+    auto made = std::make_shared<FewRowsPayload>(*this);
+    made->stored_.what.is_gated = true;
+    if (turned) {
+      std::swap(made->stored_.what.products[0], made->stored_.what.products[1]);
+      std::swap(made->weights_[0], made->weights_[1]);
+    }
+    return made;
+  }
+
  private:
-  int weights_;  // a buffer of the schedule
+  std::vector<int> weights_;  // buffers of the schedule
   std::int64_t stages_;
+  bool has_copy_engine_;
 };
+
+const FewRowsPayload* few_rows_of(const Step& step) { return dynamic_cast<const FewRowsPayload*>(step.payload.get()); }
 
 class FewRowsProvider final : public Provider {
  public:
@@ -90,29 +149,55 @@ class FewRowsProvider final : public Provider {
            !is_matrix_times_vector(node);
   }
   std::optional<Offer> offer(const Candidate& candidate) const override {
-    if (!candidate.choices.measures && options().own_kernels != 2) return {};
     std::optional<Contraction> product = few_rows(contraction_of(candidate));
-    const std::int64_t room = product ? room_of(candidate.device) : 0;
+    const auto [room, has_copy_engine] = product ? limits_of(candidate.device) : Limits();
     if (room == 0) return {};
     // So that a block has all of k, if it can have two tiles on their way.
     constexpr std::int64_t short_depth = 128, long_depth = 256;
     const std::int64_t k = product->k.constant();
     std::int64_t depth = short_depth;
     if (k > few_rows_warps * short_depth && k <= few_rows_warps * long_depth &&
-        codegen::few_rows_shared(long_depth, 2) < room)
+        codegen::few_rows_shared(long_depth, 2, has_copy_engine) < room)
       depth = long_depth;
     std::int64_t stages = 5;
-    while (stages > 1 && codegen::few_rows_shared(depth, stages) >= room) --stages;
+    while (stages > 1 && codegen::few_rows_shared(depth, stages, has_copy_engine) >= room) --stages;
     if (depth == long_depth) stages = 2;
     if (stages < 2) return {};
-    auto payload = std::make_shared<FewRowsPayload>(runtime::cuda::FewRowsFields{*std::move(product), depth, false},
-                                                    candidate, stages);
+    auto payload = std::make_shared<FewRowsPayload>(
+        runtime::cuda::FewRowsFields{{*std::move(product)}, depth, false, false}, candidate, stages, has_copy_engine);
     const Dim operations = payload->cost().operations;
     return Offer{operations / Dim(60000), std::move(payload)};  // of the library 50000
   }
 };
 
 }  // namespace
+
+std::shared_ptr<Payload> joined_few_rows(const Step& first, const Step& second) {
+  const FewRowsPayload *const one = few_rows_of(first), *const other = few_rows_of(second);
+  return one && other && first.buffers[0] == second.buffers[0] ? one->with(*other) : nullptr;
+}
+
+std::optional<Followed> gated_few_rows(const Step& products, const Step& follower) {
+  const FewRowsPayload* const pair = few_rows_of(products);
+  const loop::Kernel* const kernel = follower.payload->kernel();
+  if (!pair || pair->products().size() != 2 || products.buffers.size() != 6 || follower.buffers.size() != 3) return {};
+  const auto place = [&](int buffer) {
+    return static_cast<int>(std::ranges::find(follower.buffers, buffer) - follower.buffers.begin());
+  };
+  const int first = place(products.buffers[2]), second = place(products.buffers[5]);
+  if (!kernel || first > 2 || second > 2) return {};
+  const Contraction& c = pair->products()[0];
+  if (!c.c_row.same(c.n) || !c.c_offset.same(Dim(0))) return {};
+  const std::optional<KnownGate> known = known_gate(*kernel, first, second, c.m * c.n);
+  if (!known) return {};
+  const bool turned = known->gate == second;
+  std::shared_ptr<Payload> payload = pair->gated(turned);
+  if (!payload) return {};
+  std::vector<int> buffers = products.buffers;
+  if (turned) std::swap(buffers[1], buffers[4]);
+  buffers[2] = buffers[5] = follower.buffers[static_cast<std::size_t>(known->result)];
+  return Followed{std::move(payload), std::move(buffers)};
+}
 
 const Provider& few_rows_product() {
   static constinit const FewRowsProvider provider;

@@ -57,10 +57,12 @@ bool is_worth_it(Device device, const Contraction& c) {
 
 }  // namespace
 
-std::shared_ptr<Payload> followed_product(const Step& product, const Step& follower, bool keeps, Device device) {
+std::optional<Followed> followed_product(const Step& product, const Step& follower, bool keeps, Device device) {
   const auto* const alone = dynamic_cast<const Product*>(product.payload.get());
   const loop::Kernel* const kernel = follower.payload->kernel();
   if (device.type != Device::Type::cuda || !alone || !kernel) return {};
+  const std::vector<bool> writes = product.payload->writes(product.buffers.size());
+  if (std::ranges::count(writes, true) != 1) return {};
   const Contraction& c = alone->contraction();
   const std::size_t buffers = kernel->buffers.size();
   if (follower.buffers.size() != buffers || buffers > runtime::cuda::most_followed_buffers) return {};
@@ -84,8 +86,10 @@ std::shared_ptr<Payload> followed_product(const Step& product, const Step& follo
       .aux = number(known->aux),
       .result = number(known->result),
       .cost = {cost.bytes + more.bytes - (keeps ? bytes : bytes + bytes), cost.operations + more.operations}};
-  return std::make_shared<FollowedPayload>(std::move(fields), *kernel,
-                                           std::vector<int>(product.buffers.begin(), product.buffers.end() - 1));
+  std::vector<int> inputs(product.buffers.begin(), product.buffers.end() - 1), all = inputs;
+  for (const int each : follower.buffers)
+    if (keeps || each != product.buffers.back()) all.push_back(each);
+  return Followed{std::make_shared<FollowedPayload>(std::move(fields), *kernel, std::move(inputs)), std::move(all)};
 }
 
 }  // namespace weft::providers

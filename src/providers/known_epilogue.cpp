@@ -33,7 +33,10 @@ std::optional<double> value_at(const loop::Kernel& kernel, const std::vector<dou
           case Op::add: v[i] = arg(0) + arg(1); break;
           case Op::sub: v[i] = arg(0) - arg(1); break;
           case Op::mul: v[i] = arg(0) * arg(1); break;
+          case Op::div: v[i] = arg(0) / arg(1); break;
           case Op::neg: v[i] = -arg(0); break;
+          case Op::exp: v[i] = std::exp(arg(0)); break;
+          case Op::sigmoid: v[i] = 1 / (1 + std::exp(-arg(0))); break;
           case Op::tanh: v[i] = std::tanh(arg(0)); break;
           default: return {};
         }
@@ -58,11 +61,9 @@ bool is_function(const loop::Kernel& kernel, int product, int other, const F& f)
   return true;
 }
 
-}  // namespace
-
-std::optional<KnownEpilogue> known_epilogue(const loop::Kernel& kernel, int product, Dim elements, Dim columns,
-                                            bool keeps) {
-  KnownEpilogue known{Epilogue::none, -1, -1, -1};
+// The index of elements one after the other, in the order of the kernel's axes; nothing where these are not so many, or
+// something is reduced.
+std::optional<Dim> index_in_order(const loop::Kernel& kernel, Dim elements) {
   if (kernel.axes.empty() || kernel.predicate >= 0) return {};
   Dim in_order = 0, count = 1;
   for (std::size_t a = kernel.axes.size(); a-- > 0;) {
@@ -72,6 +73,39 @@ std::optional<KnownEpilogue> known_epilogue(const loop::Kernel& kernel, int prod
     count = count * axis.extent;
   }
   if (!loop::over_symbols(count, kernel).same(elements)) return {};
+  return in_order;
+}
+
+}  // namespace
+
+std::optional<KnownGate> known_gate(const loop::Kernel& kernel, int first, int second, Dim elements) {
+  const std::optional<Dim> in_order = index_in_order(kernel, elements);
+  if (!in_order) return {};
+  const auto dtype_of = [&](int buffer) { return kernel.buffers[static_cast<std::size_t>(buffer)].dtype; };
+  int result = -1;
+  for (const Instruction& it : kernel.body) {
+    if (it.kind != Kind::load && it.kind != Kind::store) continue;
+    if (!it.index.same(*in_order) || dtype_of(it.buffer) != dtype_of(first)) return {};
+    if (it.kind == Kind::store) {
+      if (result >= 0) return {};
+      result = it.buffer;
+    } else if (it.args[0] >= 0 || (it.buffer != first && it.buffer != second)) {
+      return {};
+    }
+  }
+  if (result < 0) return {};
+  const auto gated = [](double x, double y) { return x / (1 + std::exp(-x)) * y; };
+  if (is_function(kernel, first, second, gated)) return KnownGate{first, result};
+  if (is_function(kernel, second, first, gated)) return KnownGate{second, result};
+  return {};
+}
+
+std::optional<KnownEpilogue> known_epilogue(const loop::Kernel& kernel, int product, Dim elements, Dim columns,
+                                            bool keeps) {
+  KnownEpilogue known{Epilogue::none, -1, -1, -1};
+  const std::optional<Dim> index = index_in_order(kernel, elements);
+  if (!index) return {};
+  const Dim in_order = *index;
   const loop::Axis& last = kernel.axes.back();
   const bool walks_rows = loop::over_symbols(last.extent, kernel).same(columns);
   const Dim column = dims::axis(static_cast<int>(kernel.axes.size()) - 1, last.extent);

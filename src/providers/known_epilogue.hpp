@@ -1,5 +1,5 @@
-// Which pointwise kernels are what a library does at the end of a product. In: a pointwise kernel that reads a
-// product. Out: the function, and where its operands are among the buffers.
+// Which pointwise kernels are what a library, or our own kernel of two products, does at the end. In: a pointwise
+// kernel that reads products. Out: the function, and where its operands are among the buffers.
 #pragma once
 #include <optional>
 
@@ -13,9 +13,15 @@ struct KnownEpilogue {
   int bias, aux, result;  // buffers of the kernel; bias, aux: -1 where there is none
 };
 // `product`: the buffer of the product, of so many elements in rows of `columns`; `keeps`: it is a value of its own
-// too. The kernel's function is compared with the library's at some points. It is made of sums, products and tanh of
-// floats alone, without a branch: two such functions that agree there are one.
+// too. The kernel's function is compared with the library's at some points. It is made of sums, products,
+// quotients, tanh and exp of floats alone, without a branch: two such functions that agree there are one.
 std::optional<KnownEpilogue> known_epilogue(const loop::Kernel& kernel, int product, Dim elements, Dim columns,
                                             bool keeps);
+
+struct KnownGate {
+  int gate, result;  // buffers of the kernel
+};
+// Whether the kernel is silu(gate) * other of two products, each of so many elements, and nothing else.
+std::optional<KnownGate> known_gate(const loop::Kernel& kernel, int first, int second, Dim elements);
 
 }  // namespace weft::providers

@@ -51,8 +51,10 @@ const Providers& all();
 // A step of a plan on disk, which is not of the providers' own any more.
 using runtime::read_step;
 
-// Providers::followed (providers/followed_product.cpp).
-std::shared_ptr<Payload> followed_product(const Step& product, const Step& follower, bool keeps, Device device);
+// Providers::joined; Providers::followed of two products of few rows and of a product.
+std::shared_ptr<Payload> joined_few_rows(const Step& first, const Step& second);
+std::optional<Followed> gated_few_rows(const Step& products, const Step& follower);
+std::optional<Followed> followed_product(const Step& product, const Step& follower, bool keeps, Device device);
 
 // A generated kernel as a step (providers/generated.cpp).
 std::shared_ptr<Payload> generated_kernels(std::vector<loop::Kernel> kernels);

@@ -63,8 +63,13 @@ class Registry final : public Providers {
   std::shared_ptr<Payload> generated(std::vector<loop::Kernel> kernels) const override {
     return generated_kernels(std::move(kernels));
   }
-  std::shared_ptr<Payload> followed(const Step& product, const Step& follower, bool keeps,
-                                    Device device) const override {
+  std::shared_ptr<Payload> joined(const Step& first, const Step& second) const override {
+    return joined_few_rows(first, second);
+  }
+  std::optional<Followed> followed(const Step& product, const Step& follower, bool keeps,
+                                   Device device) const override {
+    if (!keeps)
+      if (std::optional<Followed> both = gated_few_rows(product, follower)) return both;
     return followed_product(product, follower, keeps, device);
   }
   std::size_t most_sets(const loop::Kernel& kernel, Device device) const override {

@@ -15,13 +15,13 @@ namespace weft::runtime {
 
 namespace {
 
-// The file: magic, the format's number, a line's end and a byte; the table of its sections, and the digest of all
+// The file: magic, the format's number and a line's end; the table of its sections, and the digest of all
 // before it; the sections, in the table's order, with zeros between them. First the plans, then each library, then the
 // weights, if there are any: a whole safetensors file, of whose header the section's digest is.
 constexpr std::string_view magic = "weft package ";
 // Raise it where what is written changes, or means something else: a field here, in a plan or in a step
 // (tests/runtime/stored_fields).
-constexpr std::string_view format = "9\n";
+constexpr std::string_view format = "10\n";
 constexpr std::size_t table_begin = 16;
 struct Section {
   enum class Kind : std::uint64_t { plans, code, weights } kind = Kind::plans;

@@ -119,6 +119,12 @@ struct Offer {
   std::shared_ptr<Payload> payload;
 };
 
+// A step that does what two did, and its buffers.
+struct Followed {
+  std::shared_ptr<Payload> payload;
+  std::vector<int> buffers;
+};
+
 class Providers {
  public:
   // Whether somebody takes the operation there, before it is known how its operands lie.
@@ -148,12 +154,13 @@ class Providers {
   virtual Offer best(const Candidate& candidate) const = 0;
   // A fused group is done by a generated kernel; several of one text may be one launch, of at most so many.
   virtual std::shared_ptr<Payload> generated(std::vector<loop::Kernel> kernels) const = 0;
-  // A step whose last buffer the follower, a generated kernel, reads, and that kernel as one step: of the buffers of
-  // the first without the last, then those of the kernel, without that buffer unless it `keeps` it. Null where nobody
-  // does both at once, or that is not faster.
-  virtual std::shared_ptr<Payload> followed(const Step& /*product*/, const Step& /*follower*/, bool /*keeps*/,
-                                            Device /*device*/) const {
-    return nullptr;
+  // Two products of the same left operand as one step, of the buffers of both. Null where nobody does both at once.
+  virtual std::shared_ptr<Payload> joined(const Step& /*first*/, const Step& /*second*/) const { return nullptr; }
+  // A step whose results the follower, a generated kernel, reads, and that kernel as one step; `keeps`: others read a
+  // result too. Nothing where nobody does both at once, or that is not faster.
+  virtual std::optional<Followed> followed(const Step& /*product*/, const Step& /*follower*/, bool /*keeps*/,
+                                           Device /*device*/) const {
+    return {};
   }
   virtual std::size_t most_sets(const loop::Kernel& kernel, Device device) const = 0;
 

@@ -159,6 +159,7 @@ class Scheduler {
     if (!of_nodes.empty()) ranks.resize(schedule_.steps.size(), UINT32_MAX);
     order_steps(schedule_, checked_steps, ranks, Score(graph_, device_), device_);
     if (choices_.fuses) {
+      join_products(schedule_, providers_, device_);
       join_epilogues(schedule_, providers_, device_);
       write_slices(schedule_, device_, providers_);
     }

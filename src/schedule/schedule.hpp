@@ -4,6 +4,7 @@
 //   group_nodes     which nodes share a kernel (schedule/group)
 //   lower           each group as functions of indices (schedule/lower)
 //   order_steps     what runs when (schedule/order)
+//   join_products   which products that read the same are one step (schedule/epilogues)
 //   join_epilogues  which kernels are part of the product before them (schedule/epilogues)
 // and after it, once the order of steps is final:
 //   offload_values  which temporaries wait in the host's memory (schedule/offload)

@@ -14,10 +14,11 @@ TEST_CASE("a product of few rows compiles for each architecture") {
     MESSAGE("left out: ", lacking);
     return;
   }
-  const std::pair<const char*, codegen::CudaFewRows> calls[] = {{"sm_80", {DType::bf16, false, 128, 4}},
-                                                                {"sm_89", {DType::f16, false, 128, 2}},
+  const std::pair<const char*, codegen::CudaFewRows> calls[] = {{"sm_80", {DType::bf16, false, 128, 4, false}},
+                                                                {"sm_89", {DType::f16, false, 128, 2, false, true}},
                                                                 {"sm_90a", {DType::f16, true, 128, 5}},
                                                                 {"sm_90a", {DType::bf16, false, 256, 2}},
+                                                                {"sm_90a", {DType::bf16, false, 128, 5, true, true}},
                                                                 {"sm_100", {DType::bf16, true, 128, 5}}};
   for (const auto& [architecture, call] : calls) {
     CAPTURE(architecture);
@@ -31,9 +32,9 @@ TEST_CASE("a product of few rows compiles for each architecture") {
 
 TEST_CASE("a product of few rows has room on the smallest device, and its warps share all of k in whole instructions") {
   constexpr std::int64_t shared_of_sm_89 = 99 << 10, shared_of_sm_90 = 227 << 10;
-  CHECK(codegen::few_rows_shared(128, 2) < shared_of_sm_89);
-  CHECK(codegen::few_rows_shared(128, 5) < shared_of_sm_90);
-  CHECK(codegen::few_rows_shared(256, 2) < shared_of_sm_90);
+  CHECK(codegen::few_rows_shared(128, 2, false) < shared_of_sm_89);
+  CHECK(codegen::few_rows_shared(128, 5, true) < shared_of_sm_90);
+  CHECK(codegen::few_rows_shared(256, 2, true) < shared_of_sm_90);
   for (const std::int64_t depth : {128, 256})
     for (const std::int64_t k : {8, 1024, 1032, 2048, 2056, 4096, 5632, 8192, 14336, 28672}) {
       CAPTURE(k);

@@ -58,6 +58,77 @@ TEST_CASE("cuda: products of few rows of parts of matrices, and of a batch of si
   CHECK(amax(abs(cast(compiled(x, w), DType::f32) - right)).item() <= amax(abs(right)).item() / 256);
 }
 
+// Each of a list against f32 on the device, and how many steps do products of few rows.
+template <class F>
+void check_together(F f, const Operands& operands, int steps, const char* text) {
+  const test::KeepOptions keep;
+  options().own_kernels = 2;
+  const auto compiled = compile(f);
+  Operands wide;
+  for (const Tensor& each : operands) wide.push_back(cast(each, DType::f32).eval());
+  const std::vector<Tensor> right = f(wide), found = compiled(operands);
+  REQUIRE(found.size() == right.size());
+  const double unit = operands[0].dtype() == DType::bf16 ? 1.0 / 256 : 1.0 / 2048;
+  for (std::size_t i = 0; i < right.size(); ++i) {
+    CAPTURE(i);
+    CHECK(amax(abs(cast(found[i], DType::f32) - right[i])).item() <= 3 * unit * amax(abs(right[i])).item());
+  }
+  const std::string schedule = explain(compiled, operands).schedule;
+  int count = 0;
+  for (std::size_t at = 0; (at = schedule.find("few rows", at)) != std::string::npos; ++at) ++count;
+  CHECK(count == steps);
+  CHECK_MESSAGE(schedule.find(text) != std::string::npos, schedule);
+}
+
+TEST_CASE("cuda: products of the same few rows are one launch") {
+  for (const auto& [m, k] : {std::pair(16, 2048), std::pair(5, 1032), std::pair(3, 8192)}) {
+    CAPTURE(k);
+    const auto weights = [k = k](std::int64_t n, std::uint64_t seed) {
+      return (there({n, k}, seed, DType::bf16) * 0.05).eval();
+    };
+    const Operands three{there({m, k}, 1, DType::bf16), weights(4099, 2), weights(4104, 3), weights(5000, 4),
+                         there({5000}, 5, DType::bf16)};
+    check_together(
+        [](const Operands& x) {
+          return std::vector<Tensor>{matmul(x[0], transpose(x[1])), matmul(x[0], transpose(x[2])),
+                                     nn::linear(x[0], x[3], x[4])};
+        },
+        three, 1, "4099], [");
+    // Of other rows than those.
+    check_together(
+        [](const Operands& x) {
+          const Tensor first = matmul(x[0], transpose(x[1]));
+          return std::vector<Tensor>{first, matmul(tanh(x[0]), transpose(x[2]))};
+        },
+        three, 2, "");
+  }
+}
+
+TEST_CASE("cuda: of two products of few rows one gates the other") {
+  for (const DType dtype : {DType::bf16, DType::f16})
+    for (const std::int64_t m : {16, 2}) {
+      const Operands operands{there({m, 2048}, 1, dtype), (there({4101, 2048}, 2, dtype) * 0.05).eval(),
+                              (there({4101, 2048}, 3, dtype) * 0.05).eval()};
+      check_together(
+          [](const Operands& x) {
+            return std::vector<Tensor>{silu(matmul(x[0], transpose(x[1]))) * matmul(x[0], transpose(x[2]))};
+          },
+          operands, 1, "gated");
+      check_together(
+          [](const Operands& x) {
+            const Tensor up = matmul(x[0], transpose(x[2]));
+            return std::vector<Tensor>{up * silu(matmul(x[0], transpose(x[1])))};
+          },
+          operands, 1, "gated");
+      check_together(
+          [](const Operands& x) {
+            const Tensor up = matmul(x[0], transpose(x[2]));
+            return std::vector<Tensor>{up * silu(matmul(x[0], transpose(x[1]))), up};
+          },
+          operands, 1, "few rows");
+    }
+}
+
 TEST_CASE("cuda: products of few rows read weights early that the call before has written") {
   const test::KeepOptions keep;
   options().own_kernels = 2;

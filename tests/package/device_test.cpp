@@ -51,6 +51,12 @@ Tensor attended(const Tensor& query, const Tensor& keys, const Tensor& mask) {
   return nn::scaled_dot_product_attention(query, keys, keys, {.attn_mask = mask, .enable_gqa = true});
 }
 Tensor few_rows(const Tensor& x, const Tensor& weights) { return matmul(x, transpose(weights)); }
+Tensor few_rows_gated(const Tensor& x, const Tensor& gate, const Tensor& up) {
+  return silu(few_rows(x, gate)) * few_rows(x, up);
+}
+std::vector<Tensor> few_rows_of_three(const Tensor& x, const std::vector<Tensor>& weights) {
+  return {few_rows(x, weights[0]), few_rows(x, weights[1]), few_rows(x, weights[2])};
+}
 std::pair<Tensor, Tensor> sorted(const Tensor& x) {
   const Tensor order = argsort(x, -1);
   return {order, gather(x, 1, order)};
@@ -160,9 +166,13 @@ TEST_CASE("steps of a device are written and read back" * needs(nvrtc)) {
   hold("split_attention", compile(attended), query, keys, mask);
   const Tensor few = cast(ones({5, 2048}), DType::bf16), weights = cast(ones({2056, 2048}), DType::bf16),
                more = cast(ones({17, 2048}), DType::bf16);
-  hold("few_rows_product", compile(few_rows, {.level = Level::O3}), few, weights);
-  hold("cublaslt_matmul", compile(few_rows, {.level = Level::O3}), more, weights);  // too many rows
-  hold("cublaslt_matmul", compile(few_rows), few, weights);                         // it was not timed
+  hold("few_rows_product", compile(few_rows), few, weights);
+  hold("cublaslt_matmul", compile(few_rows), more, weights);  // too many rows
+  hold("few_rows_product", compile(few_rows_gated), few, weights, weights);
+  CHECK(steps_of(folder.file("step.weft")) == std::vector<std::string>{"few_rows_product"});
+  const std::vector<Tensor> three = {weights, (weights * 2).eval(), (weights * 3).eval()};
+  hold("few_rows_product", compile(few_rows_of_three), few, three);
+  CHECK(steps_of(folder.file("step.weft")) == std::vector<std::string>{"few_rows_product"});
   const std::string path = folder.file("rows.weft");
   package(path, {"f", one}, compile(looked_up), table, index);
   hold_fields(path);

@@ -13,9 +13,9 @@ using providers::KnownEpilogue, runtime::cuda::Epilogue;
 
 namespace {
 
-// Of the one kernel of `f` over these operands, where the first takes the place of the product.
-template <class F>
-std::optional<KnownEpilogue> known(F f, bool keeps, std::vector<Shape> shapes) {
+// Of the one kernel of `f` over these operands; `ask` is given the kernel and where an operand is among its buffers.
+template <class F, class Ask>
+auto asked(F f, const std::vector<Shape>& shapes, Ask ask) {
   Traced traced;
   std::vector<Tensor> operands;
   for (const Shape& shape : shapes) operands.push_back(traced.input(DType::bf16, shape));
@@ -23,13 +23,29 @@ std::optional<KnownEpilogue> known(F f, bool keeps, std::vector<Shape> shapes) {
   REQUIRE(schedule.steps.size() == 1);
   const loop::Kernel* const kernel = schedule.steps[0].payload->kernel();
   REQUIRE(kernel);
-  int product = -1;
-  for (std::size_t i = 0; i < kernel->buffers.size(); ++i) {
-    const ScheduleBuffer& buffer = schedule.buffers[static_cast<std::size_t>(kernel->buffers[i].value)];
-    if (buffer.kind == ScheduleBuffer::Kind::argument && buffer.index == 0) product = static_cast<int>(i);
-  }
-  REQUIRE(product >= 0);
-  return providers::known_epilogue(*kernel, product, 64 * 96, 96, keeps);
+  return ask(*kernel, [&](int operand) {
+    for (std::size_t i = 0; i < kernel->buffers.size(); ++i) {
+      const ScheduleBuffer& buffer = schedule.buffers[static_cast<std::size_t>(kernel->buffers[i].value)];
+      if (buffer.kind == ScheduleBuffer::Kind::argument && buffer.index == operand) return static_cast<int>(i);
+    }
+    return -1;
+  });
+}
+// The first operand takes the place of the product.
+template <class F>
+std::optional<KnownEpilogue> known(F f, bool keeps, std::vector<Shape> shapes) {
+  return asked(f, shapes, [&](const loop::Kernel& kernel, const auto& buffer_of) {
+    REQUIRE(buffer_of(0) >= 0);
+    return providers::known_epilogue(kernel, buffer_of(0), 64 * 96, 96, keeps);
+  });
+}
+// Which of the first two operands gates the other; -1: neither.
+template <class F>
+int gate(F f, std::vector<Shape> shapes) {
+  return asked(f, shapes, [&](const loop::Kernel& kernel, const auto& buffer_of) {
+    const auto found = providers::known_gate(kernel, buffer_of(0), buffer_of(1), 64 * 96);
+    return !found ? -1 : found->gate == buffer_of(0) ? 0 : 1;
+  });
 }
 using Operands = std::vector<Tensor>;
 const Shape matrix = Shape::of(64, 96), row = Shape::of(96);
@@ -65,4 +81,16 @@ TEST_CASE("other functions after a product are not the library's") {
   CHECK(!known([](const Operands& x) { return gelu(x[0], Gelu::tanh) + x[1]; }, false, {matrix, matrix}));
   CHECK(!known([](const Operands& x) { return gelu(x[0], Gelu::tanh) * x[1]; }, false, {matrix, row}));
   CHECK(!known([](const Operands& x) { return gelu(x[0], Gelu::tanh) * 2; }, false, {matrix}));
+}
+
+TEST_CASE("silu of a product times another one is what a gate is, and nothing else is") {
+  CHECK(gate([](const Operands& x) { return silu(x[0]) * x[1]; }, {matrix, matrix}) == 0);
+  CHECK(gate([](const Operands& x) { return x[0] * silu(x[1]); }, {matrix, matrix}) == 1);
+  CHECK(gate([](const Operands& x) { return x[0] * sigmoid(x[0]) * x[1]; }, {matrix, matrix}) == 0);
+  CHECK(gate([](const Operands& x) { return sigmoid(x[0]) * x[1]; }, {matrix, matrix}) == -1);
+  CHECK(gate([](const Operands& x) { return gelu(x[0], Gelu::tanh) * x[1]; }, {matrix, matrix}) == -1);
+  CHECK(gate([](const Operands& x) { return silu(x[0]) + x[1]; }, {matrix, matrix}) == -1);
+  CHECK(gate([](const Operands& x) { return silu(x[0]) * x[1] * 2; }, {matrix, matrix}) == -1);
+  CHECK(gate([](const Operands& x) { return silu(x[0]) * x[1]; }, {matrix, row}) == -1);
+  CHECK(gate([](const Operands& x) { return silu(x[0]) * x[1] + x[2]; }, {matrix, matrix, matrix}) == -1);
 }

@@ -48,19 +48,33 @@ std::unique_ptr<Runnable> StoredFollowedProduct::prepare(const Preparation& prep
   return std::make_unique<FollowedProduct>(what, preparation);
 }
 
+StepCost StoredFewRows::cost() const {
+  StepCost all;
+  for (const Contraction& product : what.products) {
+    const StepCost one = cost_of(product);
+    all.bytes = all.bytes + one.bytes, all.operations = all.operations + one.operations;
+  }
+  return all;
+}
+
 void StoredFewRows::check() const {
-  const Contraction& c = what.product;
-  runtime::check(c);
-  const bool known = std::ranges::all_of(
-      std::initializer_list<Dim>{c.m, c.n, c.k, c.a_row, c.a_column, c.b_row, c.b_column, c.c_row, c.c_column},
-      [](Dim dim) { return dim.is_constant(); });
-  if (!is_half(c.dtype) || !known || !c.batch.empty() || c.a_is_chosen() || c.b_is_chosen() ||
+  if (what.products.empty() || what.products.size() > few_rows_most_products ||
       (what.depth != 128 && what.depth != 256))
     throw Malformed();
+  for (const Contraction& c : what.products) {
+    runtime::check(c);
+    const bool known = std::ranges::all_of(
+        std::initializer_list<Dim>{c.m, c.n, c.k, c.a_row, c.a_column, c.b_row, c.b_column, c.c_row, c.c_column},
+        [](Dim dim) { return dim.is_constant(); });
+    if (!is_half(c.dtype) || !known || !c.batch.empty() || c.a_is_chosen() || c.b_is_chosen() ||
+        !same_rows(what.products[0], c))
+      throw Malformed();
+  }
+  if (what.is_gated && !can_be_gated(what.products, what.depth)) throw Malformed();
 }
 
 std::unique_ptr<Runnable> StoredFewRows::prepare(const Preparation& preparation) const {
-  return std::make_unique<FewRowsProduct>(what.product, what.depth, what.begins_early, preparation);
+  return std::make_unique<FewRowsProduct>(what, preparation);
 }
 
 void StoredSplitAttention::check() const {

@@ -60,18 +60,20 @@ class StoredFollowedProduct final : public StepOf<StoredFollowedProduct, Followe
   void check() const;
 };
 
+// Products of the same few rows, in one launch.
 struct FewRowsFields {
-  Contraction product;  // without a batch
+  std::vector<Contraction> products;  // without a batch; they differ in the weights, the bias and the result
   std::int64_t depth = 0;
   bool begins_early = false;  // no kernel that may still run writes the weights
-  static auto fields(auto& self) { return std::tie(self.product, self.depth, self.begins_early); }
+  bool is_gated = false;      // of two products the result is silu(first) * second, in the place of each
+  static auto fields(auto& self) { return std::tie(self.products, self.depth, self.begins_early, self.is_gated); }
 };
 class StoredFewRows final : public StepOf<StoredFewRows, FewRowsFields> {
  public:
   static constexpr const char* name = "few_rows_product";
   using StepOf::StepOf;
   std::string by() const override { return "tensor cores, few rows"; }
-  StepCost cost() const override { return cost_of(what.product); }
+  StepCost cost() const override;
   std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override;
   void check() const;
 };
