@@ -358,9 +358,9 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
       }
       return found;
     }
-  const std::vector<std::jthread> asking = ask_libraries(graphs);
   std::vector<Target> targets;  // nearly always one
   std::vector<std::shared_ptr<const Executable>> all;
+  std::vector<std::jthread> ahead = ask_libraries(graphs);
   for (Graph& graph : graphs) {
     const Device device = device_of(graph);
     if (options.device) require_device(graph, device, *options.device, options.title);
@@ -374,6 +374,7 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
     Compilation& compilation = target->graphs.emplace_back(compilation_of(std::move(graph), executable, options));
     compilation.constant_inputs = constant_inputs_of(options, all.size() - 1);
     run_of_graph(compilation, device, stages, options);
+    std::ranges::move(make_ahead(compilation.schedule), std::back_inserter(ahead));
     if (kept) kept->add(compilation, device);
     executable->kept = kept;
   }

@@ -4,9 +4,10 @@
 //   cc -shared -fPIC -O1 -DNOTHING='"'$PWD/nothing.so'"' -o instead.so bench/no_gpu/instead.c -ldl
 //   LD_PRELOAD=$PWD/instead.so WEFT_CACHE_DIR=$(mktemp -d) build/release/bench/bench_gpu_start gpt2-train
 // FAKE_BLAS_MS, FAKE_PLAN_MS: how long cublasLtCreate and one plan of cuDNN take.
-// FAKE_DNN_VERSION: cuDNN's. FAKE_DNN_REFUSES=1: it takes no algorithm but 5, and no plan's text. FAKE_DNN_COUNTS: a file
-// to which a line is added at the end of the process: how often it was opened, asked for algorithms and for engines, how
-// many plans it has made and how many of texts (tests/library_answers).
+// FAKE_DNN_VERSION: cuDNN's. FAKE_DNN_REFUSES=1: it takes no algorithm but 5, and no plan's text. FAKE_DNN_COUNTS: a
+// file to which a line is added at the end of the process: how often it was opened, asked for algorithms and for
+// engines, how many plans it has made, how many of texts, and how many it made at once (tests/library_answers).
+// FAKE_PLANS_AT_ONCE: a plan is made when so many are asked for at once, or after ten seconds.
 #define _GNU_SOURCE
 #include <stdatomic.h>
 #include <stdint.h>
@@ -139,14 +140,14 @@ int cublasLtMatmulAlgoGetHeuristic(void* h, void* d, void* a, void* b, void* c, 
   return 0;
 }
 OK(cublasLtMatmul)
-enum { opened, algorithms, engines, plans, texts, counted };
+enum { opened, algorithms, engines, plans, texts, at_once, counted };
 static _Atomic int counts[counted];
 __attribute__((destructor)) static void say_counts(void) {
   const char* path = getenv("FAKE_DNN_COUNTS");
   FILE* file = path ? fopen(path, "a") : NULL;
   if (!file) return;
-  fprintf(file, "opened %d algorithms %d engines %d plans %d texts %d\n", counts[opened], counts[algorithms],
-          counts[engines], counts[plans], counts[texts]);
+  fprintf(file, "opened %d algorithms %d engines %d plans %d texts %d at once %d\n", counts[opened], counts[algorithms],
+          counts[engines], counts[plans], counts[texts], counts[at_once]);
   fclose(file);
 }
 static int refuses(void) { return getenv("FAKE_DNN_REFUSES") != NULL; }
@@ -216,11 +217,20 @@ int cudnnBackendGetAttribute(void* d, int name, int type, int64_t most, int64_t*
   if (name == 405 && v) memcpy(v, plan_text, sizeof plan_text);
   return 0;
 }
+static void make_plan(void) {
+  static _Atomic int asked;
+  const char* v = getenv("FAKE_PLANS_AT_ONCE");
+  const int now = ++asked, wanted = v ? atoi(v) : 1;
+  for (int most = counts[at_once]; most < now && !atomic_compare_exchange_weak(&counts[at_once], &most, now);) continue;
+  for (int i = 0; counts[at_once] < wanted && i < 10000; ++i) usleep(1000);
+  nap("FAKE_PLAN_MS");
+  --asked;
+}
 int cudnnBackendFinalize(struct D* d) {
   if (d->kind == 4) ++counts[engines];
   if (d->kind == 5 && !d->has_text) {
     ++counts[plans];
-    nap("FAKE_PLAN_MS");
+    make_plan();
   }
   return 0;
 }

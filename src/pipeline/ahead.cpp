@@ -48,45 +48,48 @@ struct Wanted {
   }
 };
 
-void add_steps(const Schedule& schedule, std::vector<const Payload*>& steps) {
+// Adds threads that do all of the work between them.
+void share_out(Providers::Questions work, std::vector<std::jthread>& threads) {
+  constexpr std::size_t most_threads = 8;
+  struct Line {
+    Providers::Questions work;
+    std::atomic<std::size_t> next = 0;
+  };
+  const auto line = std::make_shared<Line>(std::move(work));
+  for (std::size_t i = 0; i < std::min(line->work.size(), most_threads); ++i)
+    threads.push_back(started([line] {
+      for (std::size_t at; (at = line->next++) < line->work.size();) line->work[at]();
+    }));
+}
+
+void add_steps(const Schedule& schedule, Providers::Questions& work) {
   for (const Step& step : schedule.steps) {
-    steps.push_back(step.payload.get());
-    for (const Payload::Inner& inner : step.payload->inner()) add_steps(*inner.schedule, steps);
+    if (step.payload->makes_ahead()) work.emplace_back([payload = step.payload] { payload->make_ahead(); });
+    for (const Payload::Inner& inner : step.payload->inner()) add_steps(*inner.schedule, work);
   }
 }
 
 }  // namespace
 
 std::vector<std::jthread> ask_libraries(std::span<const Graph> graphs) try {
-  constexpr std::size_t most_threads = 8;
   if (runtime::current_device_target()) return {};  // for a device that need not be there
   Wanted wanted;
   for (const Graph& graph : graphs) wanted.add(graph);
   std::vector<std::jthread> threads;
   if (wanted.products.type != Device::Type::cpu && !runtime::cuda::products_are_open(wanted.products))
     threads.push_back(started([device = wanted.products] { runtime::cuda::open_products(device); }));
-  struct Line {
-    Providers::Questions questions;
-    std::atomic<std::size_t> next = 0;
-  };
-  const auto line = std::make_shared<Line>(std::move(wanted.questions));
-  for (std::size_t i = 0; i < std::min(line->questions.size(), most_threads); ++i)
-    threads.push_back(started([line] {
-      for (std::size_t at; (at = line->next++) < line->questions.size();) line->questions[at]();
-    }));
+  share_out(std::move(wanted.questions), threads);
   return threads;
 } catch (const Error&) {  // there is no such device
   return {};
 }
 
-std::jthread make_ahead(const std::vector<Compilation>& graphs) {
-  std::vector<const Payload*> steps;
-  for (const Compilation& compilation : graphs) add_steps(compilation.schedule, steps);
-  std::erase_if(steps, [](const Payload* step) { return !step->makes_ahead(); });
-  if (steps.empty()) return {};
-  return started([steps] {
-    for (const Payload* const step : steps) step->make_ahead();
-  });
+std::vector<std::jthread> make_ahead(const Schedule& schedule) {
+  Providers::Questions work;
+  add_steps(schedule, work);
+  std::vector<std::jthread> threads;
+  share_out(std::move(work), threads);
+  return threads;
 }
 
 }  // namespace weft

@@ -5,7 +5,8 @@
 #include <thread>
 #include <vector>
 
-#include "pipeline/compilation.hpp"
+#include "ir/graph.hpp"
+#include "schedule/schedule.hpp"
 
 namespace weft {
 
@@ -13,7 +14,7 @@ namespace weft {
 // Opens the device's library of products where a graph multiplies and it is not open, and asks all libraries what
 // providers will ask them about the graphs' operations (Providers::add_questions), by several threads.
 std::vector<std::jthread> ask_libraries(std::span<const Graph> graphs);
-// Payload::make_ahead of all steps.
-std::jthread make_ahead(const std::vector<Compilation>& graphs);
+// Payload::make_ahead of all steps, by several threads.
+std::vector<std::jthread> make_ahead(const Schedule& schedule);
 
 }  // namespace weft

@@ -6,7 +6,6 @@
 #include "codegen/cpp.hpp"
 #include "codegen/cuda.hpp"
 #include "loop/device_team.hpp"
-#include "pipeline/ahead.hpp"
 #include "providers/provider.hpp"
 #include "runtime/cuda/code.hpp"
 #include "runtime/cuda/launch_limits.hpp"
@@ -160,7 +159,6 @@ std::size_t compile(Target& target) {
                                      target.functions};
       target.compiled = {std::make_shared<runtime::cuda::KeptCode>(std::move(code)), {}, {}};
     } else {
-      const std::jthread making = make_ahead(target.graphs);
       auto code = std::make_shared<runtime::cuda::Code>(target.units, target.functions, target.device,
                                                         std::move(target.images));
       target.compiled = {code, code->source_path(), code->origin()};

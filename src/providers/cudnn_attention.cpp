@@ -89,7 +89,7 @@ class AttentionProvider final : public Provider {
   void add_questions(const Node& node, Device device, Providers::Questions& to) const override {
     if (auto sizes = asked(node, device))
       to.emplace_back([device, sizes = *std::move(sizes)] {
-        if (LibraryAttention::is_offered(device, sizes)) LibraryAttention::open(device);
+        if (LibraryAttention::is_offered(device, sizes, true)) LibraryAttention::open(device);
       });
   }
   bool reads(const Shape& shape, std::span<const Dim> strides) const override {

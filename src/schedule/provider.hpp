@@ -64,8 +64,9 @@ class Payload : public runtime::Preparable {
   // The same step, which may read buffers of these (by number in the schedule) before the step in front of it has
   // ended. Null where it gains nothing by that.
   virtual std::shared_ptr<const Payload> reading_early(const std::vector<bool>& /*steady*/) const { return nullptr; }
-  // Whether a library takes long to make what its step needs; and makes it, to be kept where the step will look: by a
-  // thread of its own, while the kernels of its plan are compiled. What fails here fails again for the step.
+  // Whether a library takes long to make what its step needs; and makes it, to be kept where the step will look: by
+  // threads, several steps at once, from the end of the schedule on. What another thread makes already it leaves to
+  // that one. What fails here fails again for the step.
   virtual bool makes_ahead() const { return false; }
   virtual void make_ahead() const {}
   // The bodies that it runs, and how often each runs, about; the functions of their steps are EntryPoint::inner.

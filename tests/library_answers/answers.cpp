@@ -1,14 +1,23 @@
 // answers [damage]: asks cuDNN about convolutions and attention, as a first step does, and prints what was chosen. With
-// `damage` it first puts something else into each entry of the disk cache, as an entry of its own right. The library is
-// a stand-in (bench/no_gpu), so no device is needed.
+// `damage` it first puts something else into each entry of the disk cache, as an entry of its own right.
+// answers plan: does what is done ahead of a training step with attention.
+// The library is a stand-in (bench/no_gpu), so no device is needed.
 #include <cstdio>
 #include <filesystem>
 #include <string>
 #include <string_view>
 
+#include "passes/cse.hpp"
+#include "passes/dead_code.hpp"
+#include "passes/regions.hpp"
+#include "pipeline/ahead.hpp"
+#include "providers/provider.hpp"
+#include "record/record.hpp"
 #include "runtime/cache.hpp"
 #include "runtime/cuda/attention.hpp"
 #include "runtime/cuda/convolution.hpp"
+#include "weft/grad.hpp"
+#include "weft/nn.hpp"
 
 namespace {
 
@@ -51,10 +60,46 @@ void damage() {
   }
 }
 
+// Of two layers, whose queries, keys and values are parts of one product: [B, T, 3, H, D].
+Graph attention_step(Device device) {
+  Trace trace;
+  trace.id = new_trace_id();
+  const TraceScope scope(trace);
+  const auto input = [&](Shape shape) {
+    const Parameter slot{static_cast<std::int64_t>(trace.inputs.size())};
+    return trace.inputs.emplace_back(record(Op::input, {}, slot, Type{DType::bf16, false, device, shape}, {}));
+  };
+  const auto attend = [](const Tensor& all) {
+    const Tensor parts = permute(all, {2, 0, 3, 1, 4});
+    return nn::scaled_dot_product_attention(select(parts, 0, 0), select(parts, 0, 1), select(parts, 0, 2),
+                                            {.is_causal = true});
+  };
+  const Tensor first = input(Shape::of(2, 128, 3, 4, 64)), second = input(Shape::of(2, 128, 3, 4, 64));
+  const Tensor given = input(Shape::of(2, 4, 128, 64));
+  std::vector<Tensor> results;
+  for (const Tensor& layer : {first, second})
+    results.push_back(grad([&](const Tensor& p) { return sum(attend(p) * given); }, layer));
+  return make_graph(trace.inputs, std::move(results), trace.effects);
+}
+
+void do_ahead() {
+  const Device device = Device::cuda();
+  const Graph graph = attention_step(device);
+  const std::vector<std::jthread> asking = ask_libraries({&graph, 1});
+  const PassContext context{device, [device](const Node& node) { return providers::all().takes(node, device); }};
+  const Graph optimized = dead_code(common_subexpressions(inline_calls(graph, context), context), context);
+  make_ahead(make_schedule(optimized, device, providers::all()));
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count > 1 && std::string_view(arguments[1]) == "damage") damage();
+  const std::string_view what = count > 1 ? arguments[1] : "";
+  if (what == "plan") {
+    do_ahead();
+    return 0;
+  }
+  if (what == "damage") damage();
   const Device device = Device::cuda();
   for (const Convolved result : {Convolved::output, Convolved::input, Convolved::weight}) {
     const auto found = LibraryConvolution::find(device, convolution(result, false));

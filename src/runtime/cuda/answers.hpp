@@ -18,11 +18,13 @@ class Answers {
     const std::lock_guard lock(entry->mutex);
     return entry->found(ask);
   }
-  // For a later find(). Leaves a question that another thread is at.
+  // For a later find(). Nothing where the answer is known, or another thread is at the question.
   template <class Ask>
-  void find_ahead(const Question& question, const Ask& ask) {
+  std::optional<Answer> find_ahead(const Question& question, const Ask& ask) {
     const std::shared_ptr<Entry> entry = entry_of(question);
-    if (const std::unique_lock lock(entry->mutex, std::try_to_lock); lock) entry->found(ask);
+    const std::unique_lock lock(entry->mutex, std::try_to_lock);
+    if (!lock || entry->answer) return std::nullopt;
+    return entry->found(ask);
   }
 
  private:

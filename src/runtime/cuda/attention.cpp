@@ -182,13 +182,14 @@ void build(const AttentionSizes& sizes, DnnGraph& graph) {
 }
 
 // What `ask` answers about these sizes, which is asked once. Nothing where the device or the library is not there, or
-// refuses the sizes.
+// refuses the sizes. `ahead`: as Answers::find_ahead.
 template <class Answer, class Ask>
 Answer answer_about(Device device, std::array<Answers<AttentionSizes, Answer>, 64>& of_devices,
-                    const AttentionSizes& sizes, const Ask& ask) try {
+                    const AttentionSizes& sizes, bool ahead, const Ask& ask) try {
   DeviceState& state = use(device);
   if (dnn().cudnnGetVersion() < oldest) return {};
-  return of_devices[state.device.index].find(sizes, [&]() -> Answer {
+  Answers<AttentionSizes, Answer>& answers = of_devices[state.device.index];
+  const auto asked = [&]() -> Answer {
     try {
       return ask(state);
     } catch (const OutOfMemory&) {
@@ -196,7 +197,8 @@ Answer answer_about(Device device, std::array<Answers<AttentionSizes, Answer>, 6
     } catch (const Error&) {  // sizes that it does not take
       return {};
     }
-  });
+  };
+  return ahead ? answers.find_ahead(sizes, asked).value_or(Answer()) : answers.find(sizes, asked);
 } catch (const OutOfMemory&) {
   throw;
 } catch (const Error&) {
@@ -236,9 +238,9 @@ std::unique_ptr<const LibraryAttention> LibraryAttention::make(const AttentionSi
   return made;
 }
 
-bool LibraryAttention::is_offered(Device device, const AttentionSizes& sizes) {
+bool LibraryAttention::is_offered(Device device, const AttentionSizes& sizes, bool ahead) {
   static constinit Lazy<std::array<Answers<AttentionSizes, bool>, 64>> all;
-  return answer_about(device, all.get(), sizes, [&](DeviceState& state) {
+  return answer_about(device, all.get(), sizes, ahead, [&](DeviceState& state) {
     constexpr std::string_view yes = "1", no = "0";
     const StoredAnswer stored = stored_answer("cuDNN takes attention", state, sizes);
     if (const std::optional<std::string> answer = stored.load(); answer == yes || answer == no) return answer == yes;
@@ -251,15 +253,11 @@ bool LibraryAttention::is_offered(Device device, const AttentionSizes& sizes) {
   });
 }
 
-void LibraryAttention::open(Device device) {
-  DnnLibrary& library = DnnLibrary::of(use(device));
-  const std::lock_guard lock(library.mutex);
-  library.opened();
-}
+void LibraryAttention::open(Device device) { const DnnLibrary::Borrowed opened(DnnLibrary::of(use(device))); }
 
-std::shared_ptr<const LibraryAttention> LibraryAttention::find(Device device, const AttentionSizes& sizes) {
+std::shared_ptr<const LibraryAttention> LibraryAttention::find(Device device, const AttentionSizes& sizes, bool ahead) {
   static constinit Lazy<std::array<Answers<AttentionSizes, std::shared_ptr<const LibraryAttention>>, 64>> all;
-  return answer_about(device, all.get(), sizes, [&](DeviceState& state) {
+  return answer_about(device, all.get(), sizes, ahead, [&](DeviceState& state) {
     const StoredAnswer stored = stored_answer("cuDNN attention", state, sizes);
     const DnnLibrary::Borrowed handle(DnnLibrary::of(state));
     return std::shared_ptr<const LibraryAttention>(make(sizes, {handle.get(), nullptr}, &stored));
@@ -297,7 +295,7 @@ std::optional<AttentionSizes> known_sizes(const AttentionSizes& fixed, std::span
 }  // namespace
 
 void DeviceAttention::make_ahead(Device device, const AttentionSizes& fixed, std::span<const Dim> dims) {
-  if (const auto sizes = known_sizes(fixed, dims)) LibraryAttention::find(device, *sizes);
+  if (const auto sizes = known_sizes(fixed, dims)) LibraryAttention::find(device, *sizes, true);
 }
 
 DeviceAttention::DeviceAttention(Device device, const AttentionSizes& fixed, std::span<const Dim> dims,

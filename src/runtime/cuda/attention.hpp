@@ -55,12 +55,14 @@ class LibraryAttention {
   // plan may be kept.
   static std::unique_ptr<const LibraryAttention> make(const AttentionSizes& sizes, const DnnTarget& target,
                                                       const StoredAnswer* stored = nullptr);
-  // Whether the library has a kernel for such on the device; false where one of them is not there.
-  static bool is_offered(Device device, const AttentionSizes& sizes);
-  // Opens the library's handle that runs. Throws Error where it is not there.
+  // Whether the library has a kernel for such on the device; false where one of them is not there. `ahead`: for a later
+  // call; false, too, where it is known or another thread asks.
+  static bool is_offered(Device device, const AttentionSizes& sizes, bool ahead = false);
+  // Opens the library's handle that runs, or another one where that is in use. Throws Error where it is not there.
   static void open(Device device);
   // Null where the device or the library is not there, or the library does not take it. Known ones are found again.
-  static std::shared_ptr<const LibraryAttention> find(Device device, const AttentionSizes& sizes);
+  // `ahead`: for a later call; null, too, where it is known or another thread makes it.
+  static std::shared_ptr<const LibraryAttention> find(Device device, const AttentionSizes& sizes, bool ahead = false);
   std::size_t workspace() const { return own_ + plan_->workspace(); }
   // Pointers to the values that it has, in their order.
   void run(Device device, std::span<void* const> values, std::span<std::byte> workspace, const Queue* queue) const;
