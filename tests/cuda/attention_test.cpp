@@ -3,9 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <thread>
 
 #include "base/options.hpp"
 #include "ir/node.hpp"
+#include "runtime/cuda/attention.hpp"
+#include "runtime/cuda/dnn_library.hpp"
 #include "tests/cuda/attention.hpp"
 #include "weft/weft.hpp"
 
@@ -58,6 +61,10 @@ bool has_library() {
   } catch (const Error&) {
     return false;
   }
+}
+std::string attention_of_library() {
+  const std::string lack = a_device();
+  return !lack.empty() || has_library() ? lack : "no cuDNN of 9.16 or later is used";
 }
 // Steps of a schedule that cuDNN does, and those that do attention whole, whoever does.
 int library_steps(const std::string& schedule) { return count(schedule, "by cuDNN"); }
@@ -197,6 +204,64 @@ TEST_CASE("the gradients of attention on a device have the same bits in every ru
   const Results first = compiled({true}, at, given);
   const Tensor dq = here(first.gradients.q);
   for (int i = 0; i < 20; ++i) CHECK(amax(abs(here(compiled({true}, at, given).gradients.q) - dq)).item() == 0);
+}
+
+TEST_CASE("a plan of attention that a thread made with a handle of its own runs with another one, to the same bits" *
+          test::needs(attention_of_library)) {
+  using namespace runtime::cuda;
+  const Device device = Device::cuda();
+  AttentionSizes forward;
+  forward.is_causal = true, forward.batch = 2, forward.heads = forward.key_heads = 3;
+  forward.queries = forward.keys = 128, forward.features = forward.value_features = 64;
+  forward.scale = 0.125F;
+  for (std::size_t i = 0; i < attended_values; ++i) {
+    const auto sizes = forward.sizes_of(static_cast<Attended>(i));
+    forward.strides[i] = {sizes[1] * sizes[2] * sizes[3], sizes[2] * sizes[3], sizes[3], 1};
+  }
+  AttentionSizes backward = forward;
+  backward.is_backward = true;
+
+  DnnLibrary& library = DnnLibrary::of(use(device));
+  std::unique_ptr<const LibraryAttention> plans[2][2];  // by who made it, a thread or this one; forward and backward
+  {
+    const DnnLibrary::Borrowed running(library, true);  // so the threads have others
+    {
+      std::vector<std::jthread> threads;
+      for (const auto* const sizes : {&forward, &backward})
+        threads.emplace_back([&, sizes] {
+          const DnnLibrary::Borrowed own(DnnLibrary::of(use(device)));
+          plans[0][sizes == &backward] = LibraryAttention::make(*sizes, {own.get(), nullptr});
+        });
+    }
+    plans[1][0] = LibraryAttention::make(forward, {running.get(), nullptr});
+    plans[1][1] = LibraryAttention::make(backward, {running.get(), nullptr});
+  }
+
+  const Sizes shape{2, 3, 128, 64};
+  std::vector<Tensor> given;
+  for (const std::uint64_t seed : {1, 2, 3, 4}) given.push_back(there(shape, seed, DType::bf16));
+  std::vector<Tensor> results[2];  // by who made the plans: the output, its stats, three gradients
+  for (std::size_t i = 0; i < 2; ++i) {
+    for (const bool is_stats : {false, true, false, false, false})
+      results[i].push_back(
+          zeros(is_stats ? Sizes{2, 3, 128} : shape, {is_stats ? DType::f32 : DType::bf16, device}).eval());
+    std::vector<void*> values;
+    const auto add = [&](const Tensor& value) { values.push_back(value.node()->storage->data); };
+    for (std::size_t j = 0; j < 3; ++j) add(given[j]);
+    add(results[i][0]), add(results[i][1]);
+    for (const bool is_backward : {false, true}) {
+      if (is_backward) add(given[3]), add(results[i][2]), add(results[i][3]), add(results[i][4]);
+      const auto& plan = plans[i][is_backward];
+      REQUIRE(plan != nullptr);
+      const std::unique_ptr<Storage, decltype(&release)> space(allocate(device, plan->workspace() + 1), release);
+      plan->run(device, values, {static_cast<std::byte*>(space->data), space->bytes}, &use(device).queue);
+      synchronize(device);
+    }
+  }
+  const Tensor output = here(results[0][0]);
+  CHECK(amax(abs(output)).item() > 0.1);
+  for (std::size_t j = 0; j < results[0].size(); ++j)
+    CHECK(amax(abs(here(results[0][j]) - here(results[1][j]))).item() == 0);
 }
 
 TEST_SUITE_END();
