@@ -18,7 +18,8 @@ std::vector<Type> infer_factorization(Op op, std::span<const Tensor> operands, c
     if (type.dtype != DType::f32 && type.dtype != DType::f64)
       fail(name, loc, "needs f32 or f64: ", describe_operands(operands));
     if (type.dtype != type_of(operands[0]).dtype) fail(name, loc, "dtypes differ: ", describe_operands(operands));
-    if (type.device != type_of(operands[0]).device) fail(name, loc, "operands live on different devices");
+    if (type.device != type_of(operands[0]).device)
+      fail(name, loc, "operands live on different devices: ", describe_operands(operands));
   }
   Type first = type_of(operands[0]);
   first.weak = false;

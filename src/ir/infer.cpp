@@ -40,7 +40,8 @@ Type infer_pointwise(Op op, std::span<const Tensor> operands, Loc loc) {
         i < first ? type.dtype == DType::boolean : type.dtype == lead.dtype && accepts(row.dtypes, type.dtype);
     if (!dtype_fits) fail(row.name, loc, "dtypes do not fit: ", describe_operands(operands));
     if (!type.shape.same(lead.shape)) fail(row.name, loc, "shapes differ: ", describe_operands(operands));
-    if (type.device != lead.device) fail(row.name, loc, "operands live on different devices");
+    if (type.device != lead.device)
+      fail(row.name, loc, "operands live on different devices: ", describe_operands(operands));
   }
   Type result = lead;
   for (const Tensor& operand : operands) result.weak = result.weak && type_of(operand).weak;

@@ -89,7 +89,8 @@ void require_one_dtype(const char* name, const Tensor& a, const Tensor& b, Loc l
 
 void broadcast_batches(const char* name, Tensor& a, Tensor& b, Loc loc) {
   require_one_dtype(name, a, b, loc);
-  if (type_of(a).device != type_of(b).device) fail(name, loc, "operands live on different devices");
+  if (type_of(a).device != type_of(b).device)
+    fail(name, loc, "operands live on different devices: ", to_string(type_of(a)), " and ", to_string(type_of(b)));
   if (type_of(a).shape.rank() > 2 || type_of(b).shape.rank() > 2) {
     Tensor both[] = {a, b};
     settle_ones(both, 2, loc);

@@ -39,7 +39,6 @@ void check_indices(const Sizes& sizes, F) {
   });
 }
 
-
 Tensor names() { return constant(std::vector<std::int64_t>{3, 0, 4, 1, 2, 2, 1}, {7}); }
 
 }  // namespace
@@ -284,6 +283,16 @@ TEST_CASE("rrelu: slopes lie in their bounds while training, and are their mean 
   loops_test::check_close(layer(x), rrelu(x), 0);
   CHECK(rrelu(cast(x, DType::f16), 0.1, 0.2, true, rng).dtype() == DType::f16);
   refused([&] { rrelu(x, 0.5, 0.25); }, "[rrelu] lower is at most upper, they are 0.5 and 0.25");
+}
+
+TEST_CASE("the second derivative of linear_cross_entropy is that of the product and the loss") {
+  const Tensor x = normal({40, 6}), weight = normal({9, 6}), labels = randint({40}, 0, 9);
+  const auto twice = [](const auto& loss, const Tensor& w) {
+    return grad([&](const Tensor& w) { return sum(square(grad(loss, w))); }, w);
+  };
+  const auto in_chunks = [&](const Tensor& w) { return linear_cross_entropy(x, w, labels, {.chunk = 16}); };
+  const auto at_once = [&](const Tensor& w) { return cross_entropy(matmul(x, transpose(w)), labels); };
+  loops_test::check_close(twice(in_chunks, weight), twice(at_once, weight), 1e-5);
 }
 
 TEST_CASE("linear_cross_entropy holds the logits of one chunk alone, forward and backward") {

@@ -49,7 +49,7 @@ struct LinearCrossEntropyOptions {                // of linear_cross_entropy
 // cross_entropy(input weight^T + bias, labels) for input [..., n], weight [classes, n] and labels [...], a chunk of
 // rows after the other: neither the value nor the gradient has all logits in memory. The gradient computes them again.
 // f16 and bf16 are multiplied in their dtype, and all else is in f32; under autocast the result is f32. Throws Error
-// where shapes do not fit, and where a second derivative is asked for; a label outside of [0, classes) is an error.
+// where shapes do not fit; a label outside of [0, classes) is an error.
 Tensor linear_cross_entropy(At input, At weight, At labels, const LinearCrossEntropyOptions& options = {});
 struct NllOptions {    // of nll_loss
   Tensor weight = {};  // of each class, [classes]; the mean is over the labels' weights
