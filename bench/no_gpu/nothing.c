@@ -46,8 +46,8 @@ int cuDeviceGetAttribute(int* v, int a, int d) {
   return 0;
 }
 NEW(cuDevicePrimaryCtxRetain)
-OK(cuCtxSetCurrent) NEW(cuStreamCreate) OK(cuStreamSynchronize)
-    OK(cuStreamBeginCapture_v2) int cuStreamEndCapture(void* s, void** g) {
+OK(cuCtxSetCurrent)
+NEW(cuStreamCreate) OK(cuStreamSynchronize) OK(cuStreamBeginCapture_v2) int cuStreamEndCapture(void* s, void** g) {
   *g = dummy();
   return 0;
 }
@@ -62,7 +62,8 @@ int cuMemHostGetDevicePointer_v2(uint64_t* d, void* h, unsigned f) {
   return 0;
 }
 OK(cuMemFreeHost)
-OK(cuStreamWaitEvent) NEW(cuGraphInstantiateWithFlags) OK(cuGraphLaunch) OK(cuGraphExecDestroy)
+OK(cuStreamWaitEvent)
+NEW(cuGraphInstantiateWithFlags) OK(cuGraphLaunch) OK(cuGraphExecDestroy)
     OK(cuGraphDestroy) int cuMemHostAlloc(void** p, size_t n, unsigned f) {
   *p = calloc(1, n + 64);
   return 0;
@@ -124,9 +125,10 @@ int cublasLtCreate(void** p) {
   return 0;
 }
 NEW(cublasLtMatmulDescCreate)
-OK(cublasLtMatmulDescDestroy) OK(cublasLtMatmulDescSetAttribute) NEW(cublasLtMatrixLayoutCreate)
-    OK(cublasLtMatrixLayoutDestroy) OK(cublasLtMatrixLayoutSetAttribute) NEW(cublasLtMatmulPreferenceCreate)
-        OK(cublasLtMatmulPreferenceDestroy) OK(cublasLtMatmulPreferenceSetAttribute) struct H {
+OK(cublasLtMatmulDescDestroy)
+OK(cublasLtMatmulDescSetAttribute) NEW(cublasLtMatrixLayoutCreate) OK(cublasLtMatrixLayoutDestroy)
+    OK(cublasLtMatrixLayoutSetAttribute) NEW(cublasLtMatmulPreferenceCreate) OK(cublasLtMatmulPreferenceDestroy)
+        OK(cublasLtMatmulPreferenceSetAttribute) struct H {
   uint64_t data[8];
   size_t workspace;
   int state;
@@ -156,7 +158,8 @@ int cudnnCreate(void** p) {
   *p = dummy();
   return 0;
 }
-OK(cudnnSetStream) NEW(cudnnCreateTensorDescriptor) OK(cudnnDestroyTensorDescriptor) OK(cudnnSetTensorNdDescriptor)
+OK(cudnnSetStream)
+NEW(cudnnCreateTensorDescriptor) OK(cudnnDestroyTensorDescriptor) OK(cudnnSetTensorNdDescriptor)
     NEW(cudnnCreateFilterDescriptor) OK(cudnnDestroyFilterDescriptor) OK(cudnnSetFilterNdDescriptor)
         NEW(cudnnCreateConvolutionDescriptor) OK(cudnnDestroyConvolutionDescriptor) OK(cudnnSetConvolutionNdDescriptor)
             OK(cudnnSetConvolutionMathType) OK(cudnnSetConvolutionGroupCount) struct A {
@@ -177,7 +180,8 @@ OK(cudnnSetStream) NEW(cudnnCreateTensorDescriptor) OK(cudnnDestroyTensorDescrip
     return 0;                                                                                \
   }
 ALG(cudnnGetConvolutionForwardAlgorithm_v7)
-ALG(cudnnGetConvolutionBackwardDataAlgorithm_v7) ALG(cudnnGetConvolutionBackwardFilterAlgorithm_v7)
+ALG(cudnnGetConvolutionBackwardDataAlgorithm_v7)
+ALG(cudnnGetConvolutionBackwardFilterAlgorithm_v7)
 #define WS(name)                                                            \
   int name(void* h, void* a, void* b, void* c, void* d, int g, size_t* n) { \
     *n = 100 * g;                                                           \

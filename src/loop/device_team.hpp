@@ -13,7 +13,7 @@ inline constexpr std::int64_t shared_of_every_device = 99 << 10;
 struct ChosenTeam {
   Analysis analysis;  // keeps a row's values where they are in registers
   Team team = {};
-  std::vector<int> fetched = {};  // loads whose packs are read from shared memory
+  std::vector<int> fetched = {};                   // loads whose packs are read from shared memory
   std::vector<std::vector<Step>> held_walks = {};  // of the packs that are held
 };
 ChosenTeam choose_team(const Kernel& kernel);

@@ -327,8 +327,8 @@ TEST_CASE("narrow columns: a kernel that walks its rows again stays as it is") {
 
 TEST_CASE("indices of a device are as narrow as they can be: a quotient is smaller than what is divided") {
   const auto fits = [](const char* quotient, const char* axis) {
-    const std::string text = std::string("k(f32 p0[12582912], out f32 p1[12582912])\n  outer i0<16384 outer i1<") + axis +
-                             " vector\n  outer0 v0 f32 = p0[" + quotient + "]\n  outer0 p1[768*i0 + i1] = v0\n";
+    const std::string text = std::string("k(f32 p0[12582912], out f32 p1[12582912])\n  outer i0<16384 outer i1<") +
+                             axis + " vector\n  outer0 v0 f32 = p0[" + quotient + "]\n  outer0 p1[768*i0 + i1] = v0\n";
     return loop::fits_32_bits(loop::parse_kernel(text));
   };
   CHECK(fits("786432*floor_divide(i0, 1024) + i1 + 768*modulo(i0, 1024)", "768"));
