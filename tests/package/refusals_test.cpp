@@ -319,7 +319,7 @@ TEST_CASE("a file that was cut off, changed or is none is refused in a sentence"
   CHECK(has(message(""), "is no package of Weft"));
   CHECK(has(message("something else"), "is no package of Weft"));
   std::string next = bytes;
-  next[13] = '1';
+  next[13] = next[13] == '9' ? '8' : '9';
   CHECK(has(message(next), "has another format than "));
   CHECK(has(message(next), ", which this version of Weft, "));
   const std::string here = version();
