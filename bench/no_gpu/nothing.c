@@ -63,8 +63,8 @@ int cuMemHostGetDevicePointer_v2(uint64_t* d, void* h, unsigned f) {
 }
 OK(cuMemFreeHost)
 OK(cuStreamWaitEvent)
-NEW(cuGraphInstantiateWithFlags) OK(cuGraphLaunch) OK(cuGraphExecDestroy)
-    OK(cuGraphDestroy) int cuMemHostAlloc(void** p, size_t n, unsigned f) {
+NEW(cuGraphInstantiateWithFlags)
+OK(cuGraphLaunch) OK(cuGraphExecDestroy) OK(cuGraphDestroy) int cuMemHostAlloc(void** p, size_t n, unsigned f) {
   *p = calloc(1, n + 64);
   return 0;
 }
@@ -126,8 +126,9 @@ int cublasLtCreate(void** p) {
 }
 NEW(cublasLtMatmulDescCreate)
 OK(cublasLtMatmulDescDestroy)
-OK(cublasLtMatmulDescSetAttribute) NEW(cublasLtMatrixLayoutCreate) OK(cublasLtMatrixLayoutDestroy)
-    OK(cublasLtMatrixLayoutSetAttribute) NEW(cublasLtMatmulPreferenceCreate) OK(cublasLtMatmulPreferenceDestroy)
+OK(cublasLtMatmulDescSetAttribute)
+NEW(cublasLtMatrixLayoutCreate) OK(cublasLtMatrixLayoutDestroy) OK(cublasLtMatrixLayoutSetAttribute)
+    NEW(cublasLtMatmulPreferenceCreate) OK(cublasLtMatmulPreferenceDestroy)
         OK(cublasLtMatmulPreferenceSetAttribute) struct H {
   uint64_t data[8];
   size_t workspace;
@@ -159,10 +160,11 @@ int cudnnCreate(void** p) {
   return 0;
 }
 OK(cudnnSetStream)
-NEW(cudnnCreateTensorDescriptor) OK(cudnnDestroyTensorDescriptor) OK(cudnnSetTensorNdDescriptor)
-    NEW(cudnnCreateFilterDescriptor) OK(cudnnDestroyFilterDescriptor) OK(cudnnSetFilterNdDescriptor)
-        NEW(cudnnCreateConvolutionDescriptor) OK(cudnnDestroyConvolutionDescriptor) OK(cudnnSetConvolutionNdDescriptor)
-            OK(cudnnSetConvolutionMathType) OK(cudnnSetConvolutionGroupCount) struct A {
+NEW(cudnnCreateTensorDescriptor)
+OK(cudnnDestroyTensorDescriptor) OK(cudnnSetTensorNdDescriptor) NEW(cudnnCreateFilterDescriptor)
+    OK(cudnnDestroyFilterDescriptor) OK(cudnnSetFilterNdDescriptor) NEW(cudnnCreateConvolutionDescriptor)
+        OK(cudnnDestroyConvolutionDescriptor) OK(cudnnSetConvolutionNdDescriptor) OK(cudnnSetConvolutionMathType)
+            OK(cudnnSetConvolutionGroupCount) struct A {
   int algorithm, status;
   float ms;
   int unused;
@@ -187,11 +189,11 @@ ALG(cudnnGetConvolutionBackwardFilterAlgorithm_v7)
     *n = 100 * g;                                                           \
     return refuses() && g == 1 ? 3000 : 0;                                  \
   }
-    WS(cudnnGetConvolutionForwardWorkspaceSize) WS(cudnnGetConvolutionBackwardDataWorkspaceSize)
-        WS(cudnnGetConvolutionBackwardFilterWorkspaceSize) OK(cudnnConvolutionForward)
-            NEW(cudnnCreateActivationDescriptor) OK(cudnnDestroyActivationDescriptor) OK(cudnnSetActivationDescriptor)
-                OK(cudnnConvolutionBiasActivationForward) OK(cudnnConvolutionBackwardData)
-                    OK(cudnnConvolutionBackwardFilter) size_t cudnnGetVersion() {
+WS(cudnnGetConvolutionForwardWorkspaceSize)
+WS(cudnnGetConvolutionBackwardDataWorkspaceSize) WS(cudnnGetConvolutionBackwardFilterWorkspaceSize)
+    OK(cudnnConvolutionForward) NEW(cudnnCreateActivationDescriptor) OK(cudnnDestroyActivationDescriptor)
+        OK(cudnnSetActivationDescriptor) OK(cudnnConvolutionBiasActivationForward) OK(cudnnConvolutionBackwardData)
+            OK(cudnnConvolutionBackwardFilter) size_t cudnnGetVersion() {
   const char* v = getenv("FAKE_DNN_VERSION");
   return v ? atoi(v) : 92000;
 }
