@@ -1,5 +1,6 @@
 #include "eager/device.hpp"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <set>
@@ -8,6 +9,7 @@
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
 #include "base/per_thread.hpp"
+#include "eager/sizes.hpp"
 #include "ir/builder.hpp"
 #include "ir/callee.hpp"
 #include "ir/collective.hpp"
@@ -49,55 +51,51 @@ Graph graph_of(Op op, const Attributes& attributes, const Type& type, std::span<
 }
 
 // Whose kernels are of the general kind, and take a number of elements as an argument.
-bool is_simple(const Node& node) {
-  switch (info(node.op).kind) {
+bool is_general(Op op) {
+  switch (info(op).kind) {
     case OpKind::pointwise:
     case OpKind::cast:
     case OpKind::random:
     case OpKind::reduce: return true;
-    default: return node.op == Op::expand;
+    default: return op == Op::expand;
   }
 }
 
-// Graphs of the nodes that come, one for each primitive and dtypes: others of it mostly have the same code.
-std::vector<Graph> coming_graphs(Device device) {
-  std::vector<Graph> graphs;
-  std::set<std::string> seen;
-  for (const Node* const node : coming_nodes()) {
-    if (!node || node->storage || node->type.device != device || !is_simple(*node)) continue;
-    std::vector<Type> operands;
-    std::string what = concat_text(info(node->op).name, " ", static_cast<int>(node->type.dtype));
-    for (unsigned i = 0; i < node->operand_count; ++i) {
-      operands.push_back(type_of(node->input(i)));
-      what +=
-          concat_text(" ", static_cast<int>(operands.back().dtype), operands.back().shape.rank() == 0 ? " number" : "");
-    }
-    if (seen.insert(what).second)
-      graphs.push_back(graph_of(node->op, node->attributes(), node->type, operands, node->loc));
-  }
-  return graphs;
-}
+// How many sizes of an operation have an executable of their own. The next ones share one. Kernels of the general kind
+// have the same code for all sizes, and are found in the cache.
+int most_sizes(Op op) { return is_general(op) ? 16 : 4; }
 
 // Executables by the structure of their graph. Emptied when full: what is in use comes back from the disk cache.
 class Table {
  public:
+  // The executable of one operation, and the values of its symbols: for its sizes alone, or for all that differ in
+  // them.
+  struct Found {
+    std::shared_ptr<const Executable> executable;
+    std::vector<std::int64_t> symbols = {};
+  };
+  Found find_or_compile(Op op, const Attributes& attributes, const Type& type, std::span<const Type> operands,
+                        Loc loc) {
+    Asked own = ask(op, attributes, type, operands, loc), general;
+    if (auto found = find(own.key)) return {std::move(found), std::move(own.graph.symbols)};
+    if (is_generated(op)) {
+      general = ask_for_all_sizes(op, attributes, type, operands, loc);
+      if (general.is_wanted) try {
+          auto executable = find_or_compile(std::move(general.graph.graph), general.key, type.device);
+          if (runtime::fits(executable->plan, general.graph.symbols))
+            return {std::move(executable), std::move(general.graph.symbols)};
+        } catch (const Error&) {  // for the sizes of this call alone it is compiled below, or refused
+        }
+    }
+    return {find_or_compile(std::move(own.graph.graph), own.key, type.device), std::move(own.graph.symbols)};
+  }
   std::shared_ptr<const Executable> find_or_compile(Graph graph, Device device) {
     const std::string key = structure_text(graph);
-    if (auto found = find(key)) return found;
-    std::vector<Graph> graphs;
-    std::vector<std::string> keys{key};
-    graphs.push_back(graph);
-    for (Graph& other : coming_graphs(device)) {
-      std::string other_key = structure_text(other);
-      if (other_key == key || find(other_key)) continue;
-      keys.push_back(std::move(other_key));
-      graphs.push_back(std::move(other));
-    }
-    if (graphs.size() > 1) try {
-        return add(keys, compile_graphs(std::move(graphs), {.apart = true}));
-      } catch (const Error&) {  // of one of them: its turn says which
-      }
-    return add(std::span(&key, 1), {compile_graph(std::move(graph), {})});
+    return find_or_compile(std::move(graph), key, device);
+  }
+  std::int64_t compiled() const {
+    const std::lock_guard lock(process_mutex(LockOrder::device_kernels));
+    return compiled_;
   }
 
   static Table& instance() {
@@ -106,6 +104,67 @@ class Table {
   }
 
  private:
+  struct Asked {
+    GeneralGraph graph;
+    std::string key;
+    bool is_wanted = true;
+  };
+  Asked ask(Op op, const Attributes& attributes, const Type& type, std::span<const Type> operands, Loc loc) {
+    Asked asked;
+    if (op == Op::slice)
+      asked.graph = general_graph(op, attributes, type, operands, Symbolic::starts, loc);
+    else
+      asked.graph.graph = graph_of(op, attributes, type, operands, loc);
+    asked.key = structure_text(asked.graph.graph);
+    return asked;
+  }
+  // Wanted from the time on when the operation was asked for with many sizes.
+  Asked ask_for_all_sizes(Op op, const Attributes& attributes, const Type& type, std::span<const Type> operands,
+                          Loc loc) {
+    Asked asked{general_graph(op, attributes, type, operands, Symbolic::starts_and_sizes, loc), {}};
+    asked.key = structure_text(asked.graph.graph);
+    const std::lock_guard lock(process_mutex(LockOrder::device_kernels));
+    if (sizes_.size() >= capacity) sizes_.clear();
+    asked.is_wanted = ++sizes_[asked.key] > most_sizes(op) && conditions_hold(asked.graph.graph, asked.graph.symbols);
+    return asked;
+  }
+
+  std::shared_ptr<const Executable> find_or_compile(Graph graph, const std::string& key, Device device) {
+    if (auto found = find(key)) return found;
+    std::vector<Graph> graphs;
+    std::vector<std::string> keys{key};
+    graphs.push_back(graph);
+    add_coming(graphs, keys, device);
+    if (graphs.size() > 1) try {
+        return add(keys, compile_graphs(std::move(graphs), {.apart = true}));
+      } catch (const Error&) {  // of one of them: its turn says which
+      }
+    return add(std::span(&key, 1), {compile_graph(std::move(graph), {})});
+  }
+  // Of the nodes that come, one for each primitive and dtypes: others of it mostly have the same code.
+  void add_coming(std::vector<Graph>& graphs, std::vector<std::string>& keys, Device device) {
+    std::set<std::string> seen;
+    for (const Node* const node : coming_nodes()) {
+      if (!node || node->storage || node->type.device != device || !is_general(node->op)) continue;
+      std::vector<Type> operands;
+      std::string what = concat_text(info(node->op).name, " ", static_cast<int>(node->type.dtype));
+      for (unsigned i = 0; i < node->operand_count; ++i) {
+        operands.push_back(type_of(node->input(i)));
+        what += concat_text(" ", static_cast<int>(operands.back().dtype),
+                            operands.back().shape.rank() == 0 ? " number" : "");
+      }
+      if (!seen.insert(what).second) continue;
+      Asked asked = ask(node->op, node->attributes(), node->type, operands, node->loc);
+      if (find(asked.key)) continue;
+      if (Asked general = ask_for_all_sizes(node->op, node->attributes(), node->type, operands, node->loc);
+          general.is_wanted)
+        asked = std::move(general);
+      if (std::ranges::find(keys, asked.key) != keys.end() || find(asked.key)) continue;
+      keys.push_back(std::move(asked.key));
+      graphs.push_back(std::move(asked.graph.graph));
+    }
+  }
+
   std::shared_ptr<const Executable> find(const std::string& key) {
     const std::lock_guard lock(process_mutex(LockOrder::device_kernels));
     const auto found = executables_.find(key);
@@ -116,17 +175,19 @@ class Table {
                                         const std::vector<std::shared_ptr<const Executable>>& made) {
     const std::lock_guard lock(process_mutex(LockOrder::device_kernels));
     if (executables_.size() + keys.size() > capacity) executables_.clear();
+    compiled_ += static_cast<std::int64_t>(keys.size());
     for (std::size_t i = keys.size(); i-- > 1;) executables_.try_emplace(keys[i], made[i]);
     return executables_.try_emplace(keys[0], made[0]).first->second;
   }
 
   static constexpr std::size_t capacity = 4096;
   std::map<std::string, std::shared_ptr<const Executable>> executables_;
+  std::map<std::string, int> sizes_;  // by the graph for all sizes
+  std::int64_t compiled_ = 0;
 };
 
-std::vector<Value> run(Graph graph, std::span<const Type> types, std::span<const Value> operands) {
-  const std::shared_ptr<const Executable> executable =
-      Table::instance().find_or_compile(std::move(graph), types.empty() ? operands[0].type.device : types[0].device);
+std::vector<Value> run(const Table::Found& found, std::span<const Type> types, std::span<const Value> operands) {
+  const std::shared_ptr<const Executable>& executable = found.executable;
   std::vector<Value> contiguous, results;
   std::vector<void*> arguments, pointers;
   std::vector<Storage*> blocks;
@@ -145,8 +206,12 @@ std::vector<Value> run(Graph graph, std::span<const Type> types, std::span<const
   if (runtime::current_watch) [[unlikely]]
     runtime::current_watch->eager_operation(executable->plan.device);
   const runtime::Watching unwatched(nullptr);  // its steps are not those of the compiled function that asks for it
-  runtime::run(executable->plan, arguments, pointers, {}, nullptr, blocks);
+  runtime::run(executable->plan, arguments, pointers, found.symbols, nullptr, blocks);
   return results;
+}
+std::vector<Value> run(Graph graph, std::span<const Type> types, std::span<const Value> operands) {
+  const Device device = types.empty() ? operands[0].type.device : types[0].device;
+  return run(Table::Found{Table::instance().find_or_compile(std::move(graph), device)}, types, operands);
 }
 
 // One kernel for all numbers of a dtype and shape: the number comes from the host.
@@ -156,11 +221,9 @@ Value fill(const Attributes& attributes, const Type& type, Loc loc) {
   number.device = Device::cpu();
   const Value one = execute(Op::constant, attributes, number, {}, loc);
   if (type.shape.rank() == 0) return execute_transfer(type, one);
-  std::vector<Tensor> inputs = inputs_for(std::span(&one.type, 1), loc);
-  const Builder build(loc, 0, 0);
-  const Tensor moved = build.make(Op::transfer, inputs, {}, element);
-  const Tensor node = build.expand(moved, type.shape);
-  return run(graph_of(std::move(inputs), node, 1), std::span(&type, 1), std::span(&one, 1))[0];
+  const Value moved = execute_transfer(element, one);
+  return run(Table::instance().find_or_compile(Op::expand, {}, type, std::span(&moved.type, 1), loc),
+             std::span(&type, 1), std::span(&moved, 1))[0];
 }
 
 // The text of an error without its "[operation] ", to be part of another one.
@@ -172,6 +235,7 @@ std::string_view without_operation(std::string_view text) {
 }  // namespace
 
 std::span<Node* const>& coming_nodes() { return per_thread<Coming>().nodes; }
+std::int64_t compiled_operations() { return Table::instance().compiled(); }
 
 void require_device(Device device, const char* operation, Loc loc) {
   if (device.type == Device::Type::cpu) return;
@@ -197,12 +261,12 @@ Value execute_on_device(Op op, const Attributes& attributes, const Type& type, s
     return result;
   }
   if (op == Op::constant) return fill(attributes, type, loc);
-  Graph graph = graph_of(op, attributes, type, types_of(operands), loc);
+  const std::vector<Type> types = types_of(operands);
   if (kind == OpKind::effect) {  // its token holds what was checked
-    run(std::move(graph), {}, operands);
+    run(graph_of(op, attributes, type, types, loc), {}, operands);
     return operands[0];
   }
-  return run(std::move(graph), std::span(&type, 1), operands)[0];
+  return run(Table::instance().find_or_compile(op, attributes, type, types, loc), std::span(&type, 1), operands)[0];
 }
 
 std::vector<Value> execute_call_on_device(const Node& node, std::span<const Type> types,

@@ -1,5 +1,6 @@
 // Eager execution on a device: each operation, a call too, is a graph of one node that goes through the pipeline once a
-// kind (its structure: primitive, dtypes, sizes) and is run from a table afterwards. In: computed values. Out: fresh
+// kind (its structure: primitive, dtypes, sizes) and is run from a table afterwards. A primitive that comes with many
+// sizes, and a slice at any start, share an executable (eager/sizes.hpp). In: computed values. Out: fresh
 // contiguous values on the result's device. Operands in the host's memory are copied there for the call.
 #pragma once
 #include "eager/eager.hpp"
@@ -17,6 +18,9 @@ Value execute_transfer(const Type& type, const Value& operand);
 // What the calling thread executes next, in order, as long as nobody frees it. Where a kernel has to be compiled, those
 // of nodes that come later are compiled beside it.
 std::span<Node* const>& coming_nodes();
+
+// How many operations this process has compiled for devices.
+std::int64_t compiled_operations();
 
 // Opens the device. Throws Error that says what is missing, with the user's line.
 void require_device(Device device, const char* operation, Loc loc);

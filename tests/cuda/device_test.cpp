@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/options.hpp"
+#include "eager/device.hpp"
 #include "ir/node.hpp"
 #include "runtime/cuda/blas.hpp"
 #include "runtime/cuda/device.hpp"
@@ -93,6 +94,44 @@ TEST_CASE("eager operations on the device agree with the host's") {
   CHECK(values<std::int64_t>(argmax(dx, 1)) == values<std::int64_t>(argmax(x, 1)));
   CHECK_THROWS_AS((dx + y).eval(), Error);  // operands on two devices
   agree("with a scalar of the host", dx * Scalar(0.5), x * 0.5);
+}
+
+TEST_CASE("an eager slice is compiled once for all its starts; other operations once they have had several sizes") {
+  const Tensor x = sample({300, 17}, 2), dx = to(x, Device::cuda());
+  const auto check = [&](auto of, std::int64_t i) {
+    INFO("turn ", i);
+    CHECK(values(of(dx, i)) == values(of(x, i)));
+  };
+  const auto compiled_by = [](auto turns) {
+    const std::int64_t before = eager::compiled_operations();
+    turns();
+    return eager::compiled_operations() - before;
+  };
+  const auto rows = [](const Tensor& t, std::int64_t i) { return slice(t, 0, i, i + 32); };
+  const auto columns = [](const Tensor& t, std::int64_t i) { return slice(t, 1, i % 12, i % 12 + 5); };
+  const auto strided = [](const Tensor& t, std::int64_t i) { return slice(t, 0, i, i + 200, 7); };
+  const auto turns = [&](auto of, std::int64_t step) {
+    return [&check, of, step] {
+      for (std::int64_t i = 0; i < 20; ++i) check(of, i * step);
+    };
+  };
+  CHECK(compiled_by(turns(rows, 13)) == 1);
+  CHECK(compiled_by(turns(columns, 1)) == 1);
+  CHECK(compiled_by(turns(strided, 5)) == 1);
+  const auto first = [](const Tensor& t, std::int64_t i) { return slice(t, 0, 0, 2 + i); };
+  const auto more = [](const Tensor& t, std::int64_t i) { return concat({slice(t, 0, 0, 2 + i), slice(t, 0, 3, 40)}); };
+  const auto sums = [](const Tensor& t, std::int64_t i) { return amax(slice(t, 0, i, 2 + i * 2), 1); };
+  const auto parts = [](const Tensor& t, std::int64_t i) { return cumsum(slice(t, 0, 0, 3 + i), 0); };
+  const auto sorted = [](const Tensor& t, std::int64_t i) { return sort(slice(t, 0, 0, 3 + i), 0).values; };
+  const auto turned = [](const Tensor& t, std::int64_t i) { return transpose(slice(t, 0, 0, 2 + i)) * 1; };
+  const auto taken = [](const Tensor& t, std::int64_t i) { return gather(t, arange(2 + i, {DType::i64, t.device()})); };
+  CHECK(compiled_by(turns(first, 11)) <= 5);
+  CHECK(compiled_by(turns(more, 11)) <= 12);
+  CHECK(compiled_by(turns(sums, 5)) <= 12);
+  CHECK(compiled_by(turns(turned, 5)) <= 12);
+  turns(parts, 3)();
+  turns(sorted, 3)();
+  turns(taken, 3)();
 }
 
 TEST_CASE("operations whose kernels are compiled together, of dtypes that nothing else here has") {
