@@ -92,7 +92,7 @@ class Generator : DevicePacks {
       case Statement::Kind::value:
         return declare(i, at(i).kind == Kind::scan ? scanned(i)
                           : from_pack(i)           ? "p" + number(i) + ".get(j)"
-                                                   : value(at(i)));
+                                                   : value(i));
       case Statement::Kind::reload:
         return declare(i, from_pack(it.from) ? "p" + number(i) + ".get(j)"
                                              : "load(" + place(at(it.from).buffer, at(it.from).index) + ")");
@@ -339,7 +339,7 @@ class Generator : DevicePacks {
   void declare_for_pack(int i, std::vector<int>& declared) {
     if (i < 0 || !facts(i).vector || std::ranges::find(declared, i) != declared.end()) return;
     for (const int value : at(i).args) declare_for_pack(value, declared);
-    declare(i, value(at(i)));
+    declare(i, value(i));
     declared.push_back(i);
   }
   void read_pack_where(int i) {

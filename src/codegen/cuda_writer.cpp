@@ -1,10 +1,12 @@
 #include "codegen/cuda_writer.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/fail.hpp"
 #include "codegen/kernel_head.hpp"
 #include "loop/device_team.hpp"
+#include "loop/roundings.hpp"
 
 namespace weft::codegen {
 
@@ -72,9 +74,32 @@ std::string DeviceWriter::place(int buffer, Dim index) const {
   return buffer_name(buffer) + (index.same(Dim(0)) ? "" : " + (" + text_of(index) + ")");
 }
 
-std::string DeviceWriter::value(const Instruction& it) const {
+std::string DeviceWriter::value(int i) const {
+  const std::string text = unrounded(at(i));
+  return rounds(i) ? std::string("convert<") + memory_type(at(i).dtype) + ">(" + text + ")" : text;
+}
+
+bool DeviceWriter::rounds(int i) const {
+  const Instruction& it = at(i);
+  const bool is_rounded = it.kind == Kind::apply && loop::is_half(it.dtype) && info(it.op).rounding != Rounding::exact;
+  if (!is_rounded) return false;
+  bool is_read = false, is_stored = false;  // by anything but a store of its dtype
+  for (const Instruction& reader : kernel_.body)
+    for (int arg = 0; arg < 3; ++arg) {
+      if (reader.args[arg] != i) continue;
+      const bool stores = reader.kind == Kind::store && arg == 0 &&
+                          kernel_.buffers[static_cast<std::size_t>(reader.buffer)].dtype == it.dtype;
+      (stores ? is_stored : is_read) = true;
+    }
+  return is_read || !is_stored;
+}
+
+std::string DeviceWriter::unrounded(const Instruction& it) const {
   switch (it.kind) {
-    case Kind::constant: return literal(it.dtype, it.bits);
+    case Kind::constant:
+      return literal(it.dtype, loop::is_half(it.dtype)
+                                   ? std::bit_cast<std::uint64_t>(round_to(it.dtype, std::bit_cast<double>(it.bits)))
+                                   : it.bits);
     case Kind::index: return "long(" + text_of(it.index) + ")";
     case Kind::test: return "0 <= " + text_of(it.index);
     case Kind::load: {

@@ -65,7 +65,11 @@ class DeviceWriter {
 
   // ---- single instructions ----
   std::string place(int buffer, Dim index) const;
-  std::string value(const loop::Instruction& it) const;
+  // What an instruction computes, rounded to its dtype: values of 16-bit floats are float.
+  std::string value(int i) const;
+  // Whether that takes a conversion. What is stored and not read is rounded by the store.
+  bool rounds(int i) const;
+  std::string unrounded(const loop::Instruction& it) const;
   // Whether a number is this position (a label, say): of 64 bits, but once for a row it is seen whether it has more
   // than the position's 32.
   bool compares_position(const loop::Instruction& it) const;

@@ -4,9 +4,9 @@
 #include <utility>
 
 namespace weft::loop {
-namespace {
 
 bool is_half(DType dtype) { return is_floating(dtype) && info(dtype).bits == 16; }
+namespace {
 
 class Elision {
  public:

@@ -10,6 +10,9 @@
 
 namespace weft::loop {
 
+// bf16 and f16.
+bool is_half(DType dtype);
+
 // Returns the numbers that instructions of the given body had whose results are not rounded any more, in order.
 std::vector<int> elide_roundings(Kernel& kernel);
 

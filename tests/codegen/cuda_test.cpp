@@ -104,6 +104,26 @@ TEST_CASE("CUDA: several loads of a tile are read once" * needs(nvrtc)) {
   CHECK_NOTHROW(runtime::cuda::compile_units(codegen::cuda_units(functions), "sm_90", runtime::cuda::Effort::check));
 }
 
+TEST_CASE("CUDA: what is computed of 16-bit floats is rounded where it is read; what is only stored is rounded there") {
+  const std::string text =
+      codegen::generate_cuda(loop::parse_kernel(R"(chain(bf16 p0[4096], out bf16 p1[4096], out bf16 p2[4096])
+  outer i0<4096 vector
+  once v0 bf16 = 0.1
+  outer0 v1 bf16 = p0[i0]
+  outer0 v2 bf16 = mul(v1, v1)
+  outer0 v3 bf16 = maximum(v2, v0)
+  outer0 v4 bf16 = sub(v3, v1)
+  outer0 p1[i0] = v2
+  outer0 p2[i0] = v4
+)"))
+          .text;
+  INFO(text);
+  CHECK(contains(text, " v0 = 0x1.9ap-4f;"));
+  CHECK(contains(text, " v2 = convert<bfloat16>(v1 * v1);"));
+  CHECK(contains(text, " v3 = maximum(v2, v0);"));
+  CHECK(contains(text, " v4 = v3 - v1;"));
+}
+
 TEST_CASE("CUDA: a kernel over a table of buffers compiles, and each block finds its set" * needs(nvrtc)) {
   std::vector<std::string> texts;
   for (const loop::Kernel& kernel : {scale(10, 64, "flat"), row_sum(100, 8192, DType::bf16, Op::sum, "rows")})

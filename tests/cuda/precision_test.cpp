@@ -55,6 +55,43 @@ TEST_CASE("cuda: autocast and GradScaler on a device give about what they give o
   }
 }
 
+TEST_CASE(
+    "cuda: operations on 16-bit floats in one kernel round one by one: the bits are the host's and those of eager") {
+  const auto bits = [](const Tensor& value) {
+    const Tensor all = cast(to(value, Device::cpu()), DType::f32);
+    const View<const float> data = all.data<float>();
+    return std::vector<float>(data.begin(), data.end());
+  };
+  const auto chain = [](const Tensor& x, const Tensor& y) {
+    return std::vector<Tensor>{fmod(x * x, x),
+                               x * y - x,
+                               x / 3 - y * y,
+                               (x + y) - (x - y),
+                               sqrt(abs(x)) * y,
+                               maximum(x * y, 0.1),
+                               cummax(x / 3, 1).values + y,
+                               x - sum(x * y, 1, true)};
+  };
+  for (const DType type : {DType::bf16, DType::f16}) {
+    const Tensor x = cast(sample({40, 96}, 1) * 8, type), y = cast(sample({40, 96}, 2), type);
+    const auto compiled = compile(chain);
+    const std::vector<Tensor> host = chain(x, y), there = compiled(to(x, Device::cuda()), to(y, Device::cuda())),
+                              eager = chain(to(x, Device::cuda()), to(y, Device::cuda()));
+    for (std::size_t i = 0; i + 1 < host.size(); ++i) {
+      INFO("dtype ", static_cast<int>(type), ", result ", i);
+      CHECK(bits(there[i]) == bits(host[i]));
+    }
+    for (std::size_t i = 0; i < host.size(); ++i) {
+      INFO("dtype ", static_cast<int>(type), ", result ", i);
+      CHECK(bits(there[i]) == bits(eager[i]));
+    }
+    // Which of equal numbers comes first depends on the roundings.
+    const Tensor low = cast(sample({33, 65}, 3), type);
+    const auto least = compile([](const Tensor& v) { return cummin(v / 3, 1).indices; });
+    CHECK(all(to(least(to(low, Device::cuda())), Device::cpu()) == cummin(low / 3, 1).indices).item<bool>());
+  }
+}
+
 TEST_SUITE_END();
 
 }  // namespace weft
