@@ -464,7 +464,12 @@ ChosenTeam choose_team(const Kernel& kernel) {
   ChosenTeam chosen{analyze(kernel, {.buffers = 0})};
   auto& [analysis, team, fetched, held_walks] = chosen;
   team.width = pack_width(kernel, analysis);
-  if (analysis.form == Form::pointwise) choose_tiles(kernel, analysis, team);
+  if (analysis.form == Form::pointwise) {
+    choose_tiles(kernel, analysis, team);
+    // A pack whose elements lie a warp apart takes as many warps' lengths of a row, which may be short (3 channels).
+    if (const Dim extent = vector_extent(kernel); begins_at_no_word(kernel, analysis, team) && extent.is_constant())
+      team.width = static_cast<int>(std::min<std::int64_t>(power_of_two_up_to(extent.constant() / 32), team.width));
+  }
   if (analysis.form == Form::rows) {
     share_row(kernel, analysis, team, fetched);
     hold_first_packs(kernel, chosen);

@@ -13,7 +13,7 @@ namespace {
 
 bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
-std::string cuda_of(const char* kernel) { return codegen::generate_cuda(loop::parse_kernel(kernel)).text; }
+std::string cuda_of(const std::string& kernel) { return codegen::generate_cuda(loop::parse_kernel(kernel)).text; }
 
 }  // namespace
 
@@ -73,6 +73,16 @@ TEST_CASE("CUDA: where rows begin at no word the elements of a pack lie a warp a
   CHECK(contains(text, "const index begin = (unit % chunks) / 32 * 128 + (unit % chunks) % 32;"));
   CHECK(contains(text, "const index i1 = begin + j * 32;"));
   CHECK(contains(text, "q1.write_apart(y1 + (1023*i0) + begin, n);"));
+}
+
+TEST_CASE("CUDA: short rows that begin at no word have as few threads as they have elements, or packs of full warps") {
+  const auto of_row = [](int length) {
+    const std::string n = std::to_string(length), more = std::to_string(length + 1);
+    return cuda_of("rows(bf16 p0[1048576], out bf16 p1[1048576])\n  outer i0<1024 outer i1<" + n +
+                   " vector\n  outer0 v0 bf16 = p0[" + more + "*i0 + i1 + 1]\n  outer0 p1[" + n + "*i0 + i1] = v0\n");
+  };
+  CHECK(contains(of_row(3), "const index units = 3072;"));  // the channels of an image, which move to the end
+  CHECK(contains(of_row(101), "/ 32 * 64 +"));
 }
 
 TEST_CASE("CUDA: packs without a label are computed without asking each element") {
