@@ -39,7 +39,7 @@ std::string cuda_scatter_amax(DType dtype) {
 
 std::string cuda_argsort_name(DType dtype) { return std::string("weft_argsort_") + info(dtype).name; }
 std::string cuda_argsort(DType dtype) {
-  return "extern \"C\" __global__ void __launch_bounds__(256) " + cuda_argsort_name(dtype) +
+  return "extern \"C\" __global__ void __launch_bounds__(256, 4) " + cuda_argsort_name(dtype) +
          "(const __grid_constant__ Arguments<4, 6> arguments) {\n"
          "  argsort(static_cast<const " +
          memory_type(dtype) +
@@ -92,7 +92,7 @@ std::string cuda_update_rows_name(DType dtype, bool adds, bool checked) {
 }
 std::string cuda_update_rows(DType dtype, bool adds, bool checked) {
   const std::string type = memory_type(dtype);
-  return "extern \"C\" __global__ void __launch_bounds__(256) " + cuda_update_rows_name(dtype, adds, checked) +
+  return "extern \"C\" __global__ void __launch_bounds__(256, 4) " + cuda_update_rows_name(dtype, adds, checked) +
          "(const __grid_constant__ Arguments<" + (checked ? "5" : "4") + ", 11> arguments) {\n" +
          (checked ? "  if (*static_cast<const volatile int*>(arguments.buffers[4]) != 0) return;\n" : "") +
          "  update_rows<" + type + ", " + (adds ? "true" : "false") + ">(static_cast<const " + type +

@@ -8,7 +8,7 @@ namespace weft::runtime::cuda {
 
 // Numbers of those functions (tests/codegen/cuda_rows_test.cpp).
 namespace row_kernels {
-inline constexpr std::int64_t threads = 256, short_row = 1024, digits = 256, radix_tile = 16 * threads,
+inline constexpr std::int64_t threads = 256, short_row = 1024, digits = 256, radix_tile = 8 * threads,
                               long_segment = 64, columns_of_block = 8, shared_bytes = 32768;
 enum SortPhase : std::int64_t { whole, count_digits, scan_digits, place };
 enum RowPhase : std::int64_t { clear = 4, join, add_long, add_atomic };
