@@ -118,8 +118,7 @@ bool same_bits(const Tensor& there, const Tensor& here) {
     return bitcast(x, bytes == 2 ? DType::i16 : bytes == 4 ? DType::i32 : DType::i64);
   };
   const Tensor found = to(there, Device::cpu());
-  return found.shape() == here.shape() && found.dtype() == here.dtype() &&
-         all(bits(found) == bits(here)).item<bool>();
+  return found.shape() == here.shape() && found.dtype() == here.dtype() && all(bits(found) == bits(here)).item<bool>();
 }
 // Rows of any place; nine of ten in one row; all in the last row, as a padding index has them; each row once.
 Tensor some_rows(int kind, std::int64_t count, std::int64_t rows) {
@@ -140,8 +139,14 @@ TEST_CASE("cuda: many updates of tables of every width, some of one row, have th
   constexpr auto put = [](const Tensor& x, const Tensor& index, const Tensor& u) { return set_rows(x, index, u); };
   auto compiled_add = compile(add);
   auto compiled_put = compile(put);
-  for (const Sizes& it : {Sizes{50000, 1, 20000}, {70000, 2, 9000}, {7, 3, 4097}, {300, 64, 10000}, {40, 200, 4096},
-                          {3, 1100, 700}, {100, 1, 63}, {100, 8, 64}})
+  for (const Sizes& it : {Sizes{50000, 1, 20000},
+                          {70000, 2, 9000},
+                          {7, 3, 4097},
+                          {300, 64, 10000},
+                          {40, 200, 4096},
+                          {3, 1100, 700},
+                          {100, 1, 63},
+                          {100, 8, 64}})
     for (int kind = 0; kind < 4; ++kind)
       for (const DType dtype : {DType::f32, DType::bf16, DType::f64, DType::i64, DType::i32, DType::i16}) {
         if (dtype != DType::f32 && dtype != DType::bf16 && it.count < 4097) continue;
@@ -174,7 +179,8 @@ TEST_CASE("cuda: sums of updates from zeros, counts and weights, also where all 
     const Tensor index = some_rows(kind, 30000, 5000);
     check([](const Tensor& index) { return bincount(index, 5000); }, index);
     check([](const Tensor& index) { return bincount(index, 6000); }, index);
-    check([](const Tensor& table, const Tensor& index) { return grad([&](const Tensor& t) { return sum(sin(gather(t, index))); }, table); },
+    check([](const Tensor& table,
+             const Tensor& index) { return grad([&](const Tensor& t) { return sum(sin(gather(t, index))); }, table); },
           sample({5000, 40}, 6), index);
   }
   check([](const Tensor& x, const Tensor& index, const Tensor& u) { return scatter_add(x, 1, index, u); },

@@ -61,8 +61,8 @@ TEST_CASE("cuda: rows of every length around those of 1024 and 2048 elements, an
     for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8, DType::i16}) {
       CAPTURE(size);
       CAPTURE(info(dtype).name);
-      const Tensor x =
-          is_floating(dtype) ? cast(mixed({5, size}, 3), dtype) : cast(remainder(arange(5 * size) * 7919, 97) - 40, dtype);
+      const Tensor x = is_floating(dtype) ? cast(mixed({5, size}, 3), dtype)
+                                          : cast(remainder(arange(5 * size) * 7919, 97) - 40, dtype);
       const Tensor row = reshape(x, {5, size}), there = to(row, Device::cuda());
       for (const bool descending : {false, true})
         CHECK(same(argsort(there, 1, descending), argsort(row, 1, descending)));

@@ -62,9 +62,8 @@ void RowUpdater::run(const StepCall& call, const RowSizes& n, const Buffers& at,
   const auto bytes = static_cast<std::int64_t>(storage_bytes(dtype_, 1)), table = n.outer * n.rows * n.inner;
   const auto phase = [&](std::int64_t number, std::int64_t pass, std::int64_t blocks, std::int64_t detail = 0) {
     // RowSize of weft/detail/cuda_rows.inc, and the offsets.
-    const std::int64_t sizes[] = {n.outer,     n.rows, n.inner, n.count, place_bits(n.count),
-                                  sort.passes, number, pass,    detail,  at.updates_offset,
-                                  at.index_offset};
+    const std::int64_t sizes[] = {n.outer, n.rows, n.inner, n.count,           place_bits(n.count), sort.passes,
+                                  number,  pass,   detail,  at.updates_offset, at.index_offset};
     void* const buffers[] = {at.updates, at.index, at.table, call.workspace.data(), at.error};
     launch(device_, call.queue, function_, blocks, std::span(buffers, at.error ? 5 : 4), sizes);
   };
@@ -146,8 +145,10 @@ void DeviceSort::run(const StepCall& call) const {
     const std::int64_t sizes[] = {rows, length, descending_, place_bits(length), number, pass};
     launch(device_, call.queue, function_, blocks, buffers, sizes);
   };
-  if (is_short) return phase(whole, 0, in_parts(rows, short_row / static_cast<std::int64_t>(std::bit_ceil(
-                                                                    static_cast<std::uint64_t>(length)))));
+  if (is_short)
+    return phase(
+        whole, 0,
+        in_parts(rows, short_row / static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(length)))));
   check_sortable("argsort", length, 32);
   sort_of(size).run(phase);
 }

@@ -1,6 +1,6 @@
 // Sorts, and rows of a table that are replaced or added to, on a CUDA device: the launches of the functions of
-// weft/detail/cuda_sort.inc and cuda_rows.inc. Updates are sorted by their rows; those of one row are then taken in their
-// order, so results have the host's bits.
+// weft/detail/cuda_sort.inc and cuda_rows.inc. Updates are sorted by their rows; those of one row are then taken in
+// their order, so results have the host's bits.
 #pragma once
 #include "runtime/cuda/steps.hpp"
 
