@@ -31,8 +31,8 @@ CudaKernel generate_cuda(const loop::Kernel& kernel, std::size_t sets = 1);
 
 // Steps that are library calls on the host and small kernels here; for Fourier transforms and matrices, what makes the
 // operands of the device's library. Their names are the functions' names.
-std::string cuda_scatter_name(Op op, DType dtype);
-std::string cuda_scatter(Op op, DType dtype);
+std::string cuda_scatter_amax_name(DType dtype);
+std::string cuda_scatter_amax(DType dtype);
 std::string cuda_argsort_name(DType dtype);
 std::string cuda_argsort(DType dtype);
 std::string cuda_fourier_name(DType dtype);
@@ -42,6 +42,7 @@ std::string cuda_matrices(DType dtype);
 // `checked`: it writes nothing where the device's error word, its last buffer, is not 0.
 std::string cuda_update_slice_name(DType dtype, bool checked);
 std::string cuda_update_slice(DType dtype, bool checked);
+// Rows of a table replaced, or added to: scatter_add as well.
 std::string cuda_update_rows_name(DType dtype, bool adds, bool checked);
 std::string cuda_update_rows(DType dtype, bool adds, bool checked);
 // A product on the tensor cores of sm_90a (runtime/cuda/tensor_core_product.hpp). `by_rows`: its second operand lies

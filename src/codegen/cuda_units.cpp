@@ -22,33 +22,30 @@ extern const char embedded_cuda_fragments[];
 extern const char embedded_cuda_pack[];
 extern const char embedded_cuda_product[];
 extern const char embedded_cuda_reduce[];
+extern const char embedded_cuda_rows[];
+extern const char embedded_cuda_sort[];
 extern const char embedded_cuda_steps[];
 
-std::string cuda_scatter_name(Op op, DType dtype) {
-  return std::string("weft_") + info(op).name + "_" + info(dtype).name;
-}
-std::string cuda_scatter(Op op, DType dtype) {
+std::string cuda_scatter_amax_name(DType dtype) { return std::string("weft_scatter_amax_") + info(dtype).name; }
+std::string cuda_scatter_amax(DType dtype) {
   const std::string type = memory_type(dtype);
-  const bool adds = op == Op::scatter_add;
-  std::string text = "extern \"C\" __global__ void " + cuda_scatter_name(op, dtype) +
-                     "(const __grid_constant__ Arguments<" + (adds ? "5, 5" : "3, 4") + "> arguments) {\n  " +
-                     info(op).name + "(static_cast<const long*>(arguments.buffers[0]), static_cast<const " + type +
-                     "*>(arguments.buffers[1]),\n      static_cast<" + type + "*>(arguments.buffers[2]), ";
-  if (adds) text += "static_cast<const long*>(arguments.buffers[3]), static_cast<long*>(arguments.buffers[4]),\n      ";
-  for (int i = 0; i < (adds ? 5 : 4); ++i)
-    text += (i ? ", arguments.sizes[" : "arguments.sizes[") + std::to_string(i) + "]";
-  return text + ");\n}\n";
+  return "extern \"C\" __global__ void " + cuda_scatter_amax_name(dtype) +
+         "(const __grid_constant__ Arguments<3, 4> arguments) {\n"
+         "  scatter_amax(static_cast<const long*>(arguments.buffers[0]), static_cast<const " +
+         type + "*>(arguments.buffers[1]),\n               static_cast<" + type +
+         "*>(arguments.buffers[2]), arguments.sizes[0], arguments.sizes[1],\n"
+         "               arguments.sizes[2], arguments.sizes[3]);\n}\n";
 }
 
 std::string cuda_argsort_name(DType dtype) { return std::string("weft_argsort_") + info(dtype).name; }
 std::string cuda_argsort(DType dtype) {
-  return "extern \"C\" __global__ void " + cuda_argsort_name(dtype) +
-         "(const __grid_constant__ Arguments<3, 4> arguments) {\n"
+  return "extern \"C\" __global__ void __launch_bounds__(256, 4) " + cuda_argsort_name(dtype) +
+         "(const __grid_constant__ Arguments<4, 6> arguments) {\n"
          "  argsort(static_cast<const " +
          memory_type(dtype) +
-         "*>(arguments.buffers[0]), static_cast<const long*>(arguments.buffers[1]),\n"
-         "          static_cast<long*>(arguments.buffers[2]), arguments.sizes[0], arguments.sizes[1],\n"
-         "          arguments.sizes[2] != 0, arguments.sizes[3]);\n}\n";
+         "*>(arguments.buffers[0]), static_cast<long*>(arguments.buffers[1]),\n"
+         "          static_cast<long*>(arguments.buffers[2]), static_cast<unsigned*>(arguments.buffers[3]),\n"
+         "          arguments.sizes);\n}\n";
 }
 
 std::string cuda_fourier_name(DType dtype) { return std::string("weft_fourier_pairs_") + info(dtype).name; }
@@ -95,15 +92,15 @@ std::string cuda_update_rows_name(DType dtype, bool adds, bool checked) {
 }
 std::string cuda_update_rows(DType dtype, bool adds, bool checked) {
   const std::string type = memory_type(dtype);
-  return "extern \"C\" __global__ void " + cuda_update_rows_name(dtype, adds, checked) +
-         "(const __grid_constant__ Arguments<" + (checked ? "5" : "4") + ", 9> arguments) {\n" +
+  return "extern \"C\" __global__ void __launch_bounds__(256, 4) " + cuda_update_rows_name(dtype, adds, checked) +
+         "(const __grid_constant__ Arguments<" + (checked ? "5" : "4") + ", 11> arguments) {\n" +
          (checked ? "  if (*static_cast<const volatile int*>(arguments.buffers[4]) != 0) return;\n" : "") +
          "  update_rows<" + type + ", " + (adds ? "true" : "false") + ">(static_cast<const " + type +
-         "*>(arguments.buffers[0]) + arguments.sizes[7],\n"
-         "      static_cast<const long*>(arguments.buffers[1]) + arguments.sizes[8], static_cast<" +
+         "*>(arguments.buffers[0]) + arguments.sizes[9],\n"
+         "      static_cast<const long*>(arguments.buffers[1]) + arguments.sizes[10], static_cast<" +
          type +
          "*>(arguments.buffers[2]),\n"
-         "      static_cast<long*>(arguments.buffers[3]), arguments.sizes);\n}\n";
+         "      arguments.buffers[3], arguments.sizes);\n}\n";
 }
 std::string cuda_product_name(DType dtype, bool by_rows, bool has_bias) {
   return std::string("weft_tensor_core_product_") + info(dtype).name + (by_rows ? "_by_rows" : "") +
@@ -177,8 +174,7 @@ std::size_t work_of(const std::string& function) {
   } called[] = {{"AttentionArguments", 50'000}, {"tensor_core_product<", 20'000},
                 {"GroupsArguments", 20'000},    {"FewRowsArguments", 20'000},
                 {"DepthwiseArguments", 10'000}, {"work_on_matrices<", 10'000},
-                {"scatter_add(", 9'000},        {"argsort(", 9'000},
-                {"update_rows<", 3'000}};
+                {"update_rows<", 9'000},        {"argsort(", 9'000}};
   std::size_t work = function.size();
   for (const auto& [word, letters] : called)
     if (function.find(word) != std::string::npos) work += letters;
@@ -215,6 +211,9 @@ std::vector<std::string> cuda_units(std::span<const std::string> functions, std:
         if (wanted) text.append(part).append("\n");
     };
     const auto uses = [&](const char* word) { return own.find(word) != std::string::npos; };
+    const bool updates_rows = uses("update_rows<");
+    add_if(updates_rows || uses("argsort("), {embedded_cuda_sort});
+    add_if(updates_rows, {embedded_cuda_rows});
     // Of one architecture alone, or of the newer ones: other units must not hold it.
     const bool splits = uses("SplitAttentionArguments");
     const bool attends = uses("AttentionArguments") || uses("attention_lists("),

@@ -2,7 +2,7 @@
 #include "providers/provider.hpp"
 #include "providers/sources.hpp"
 #include "providers/stored_payload.hpp"
-#include "runtime/cuda/steps.hpp"
+#include "runtime/cuda/rows.hpp"
 #include "runtime/host/steps.hpp"
 
 namespace weft::providers {

@@ -2,7 +2,7 @@
 #include "providers/provider.hpp"
 #include "providers/sources.hpp"
 #include "providers/stored_payload.hpp"
-#include "runtime/cuda/steps.hpp"
+#include "runtime/cuda/rows.hpp"
 #include "runtime/host/steps.hpp"
 
 namespace weft::providers {
@@ -26,8 +26,11 @@ class ScatterPayload final : public StoredPayload<runtime::StoredScatter> {
   std::string details() const override { return op_ == Op::scatter_add ? "" : " of the greatest"; }
   runtime::EntryPoint emit(providers::Sources& sources) const override {
     if (sources.device().type == Device::Type::cpu) return {};
-    const std::string name = codegen::cuda_scatter_name(op_, stored_.what.dtype);
-    sources.add(name, codegen::cuda_scatter(op_, stored_.what.dtype));
+    const DType dtype = stored_.what.dtype;
+    const bool adds = op_ == Op::scatter_add;
+    const std::string name =
+        adds ? codegen::cuda_update_rows_name(dtype, true, false) : codegen::cuda_scatter_amax_name(dtype);
+    sources.add(name, adds ? codegen::cuda_update_rows(dtype, true, false) : codegen::cuda_scatter_amax(dtype));
     return {name};
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {

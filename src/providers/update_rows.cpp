@@ -1,6 +1,6 @@
 #include "codegen/cuda.hpp"
 #include "providers/update_payload.hpp"
-#include "runtime/cuda/steps.hpp"
+#include "runtime/cuda/rows.hpp"
 #include "runtime/host/steps.hpp"
 
 namespace weft::providers {

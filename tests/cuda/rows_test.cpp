@@ -110,6 +110,97 @@ TEST_CASE("cuda: two updates one after the other are written where the table lie
   CHECK(sum(table.rows).item() == before);
 }
 
+namespace {
+bool same_bits(const Tensor& there, const Tensor& here) {
+  const auto bits = [](const Tensor& x) {
+    const std::int64_t bytes = info(x.dtype()).bits / 8;
+    if (!is_floating(x.dtype())) return x;
+    return bitcast(x, bytes == 2 ? DType::i16 : bytes == 4 ? DType::i32 : DType::i64);
+  };
+  const Tensor found = to(there, Device::cpu());
+  return found.shape() == here.shape() && found.dtype() == here.dtype() && all(bits(found) == bits(here)).item<bool>();
+}
+// Rows of any place; nine of ten in one row; all in the last row, as a padding index has them; each row once.
+Tensor some_rows(int kind, std::int64_t count, std::int64_t rows) {
+  Generator generator(static_cast<std::uint64_t>(kind) + 5);
+  const Tensor any = randint({count}, 0, rows, generator);
+  if (kind == 1) return where(randint({count}, 0, 10, generator) > 0, rows / 2, any).eval();
+  if (kind == 2) return (any * 0 + (rows - 1)).eval();
+  if (kind == 3) return remainder(arange(count) * 7919, rows).eval();
+  return any.eval();
+}
+}  // namespace
+
+TEST_CASE("cuda: many updates of tables of every width, some of one row, have the host's bits") {
+  struct Sizes {
+    std::int64_t rows, width, count;
+  };
+  constexpr auto add = [](const Tensor& x, const Tensor& index, const Tensor& u) { return index_add(x, 0, index, u); };
+  constexpr auto put = [](const Tensor& x, const Tensor& index, const Tensor& u) { return set_rows(x, index, u); };
+  auto compiled_add = compile(add);
+  auto compiled_put = compile(put);
+  for (const Sizes& it : {Sizes{50000, 1, 20000},
+                          {70000, 2, 9000},
+                          {7, 3, 4097},
+                          {300, 64, 10000},
+                          {40, 200, 4096},
+                          {3, 1100, 700},
+                          {100, 1, 63},
+                          {100, 8, 64}})
+    for (int kind = 0; kind < 4; ++kind)
+      for (const DType dtype : {DType::f32, DType::bf16, DType::f64, DType::i64, DType::i32, DType::i16}) {
+        if (dtype != DType::f32 && dtype != DType::bf16 && it.count < 4097) continue;
+        CAPTURE(info(dtype).name);
+        CAPTURE(it.rows);
+        CAPTURE(it.width);
+        CAPTURE(it.count);
+        CAPTURE(kind);
+        const Tensor x = table_of(dtype, {it.rows, it.width}, 1), u = table_of(dtype, {it.count, it.width}, 2),
+                     index = some_rows(kind, it.count, it.rows);
+        const Tensor a = to(x, Device::cuda()), b = to(u, Device::cuda()), at = to(index, Device::cuda());
+        CHECK(same_bits(compiled_add(a, at, b), add(x, index, u)));
+        CHECK(same_bits(compiled_put(a, at, b), put(x, index, u)));
+      }
+}
+
+TEST_CASE("cuda: sums of updates from zeros, counts and weights, also where all meet in one place") {
+  const auto check = [](auto f, const auto&... values) {
+    auto compiled = compile(f);
+    for (int call = 0; call < 2; ++call) CHECK(same_bits(compiled(to(values, Device::cuda())...), f(values...)));
+  };
+  const Tensor x = sample({100000}, 4), flat = (x * 0 + 0.25).eval(), edges = linspace(-2, 2, 301).eval();
+  for (const Tensor& each : {x, flat}) {
+    check([](const Tensor& x) { return histc(x, 10, -2, 2); }, each);
+    check([](const Tensor& x) { return histc(x, 9000, -2, 2); }, each);
+    check([](const Tensor& x, const Tensor& weight) { return histogram(x, 300, -2, 2, {.weight = weight}).counts; },
+          each, sample({100000}, 5));
+  }
+  for (int kind = 0; kind < 4; ++kind) {
+    const Tensor index = some_rows(kind, 30000, 5000);
+    check([](const Tensor& index) { return bincount(index, 5000); }, index);
+    check([](const Tensor& index) { return bincount(index, 6000); }, index);
+    check([](const Tensor& table,
+             const Tensor& index) { return grad([&](const Tensor& t) { return sum(sin(gather(t, index))); }, table); },
+          sample({5000, 40}, 6), index);
+  }
+  check([](const Tensor& x, const Tensor& index, const Tensor& u) { return scatter_add(x, 1, index, u); },
+        sample({50, 300}, 7), reshape(remainder(arange(50 * 200) * 31, 300), {50, 200}).eval(), sample({50, 200}, 8));
+  CHECK(same_bits(bincount(to(zeros({0}, {DType::i64}), Device::cuda()), 7), zeros({7}, {DType::i64})));
+}
+
+TEST_CASE("cuda: a row that is none among many updates is an error, and no other row is lost") {
+  auto step = compile([](Table& t, const Tensor& index, const Tensor& u) { t.rows = index_add(t.rows, 0, index, u); });
+  Table there{to(ones({1000, 5}), Device::cuda()), to(zeros({1}), Device::cuda())};
+  const Tensor good = some_rows(0, 9000, 1000), u = to(ones({9000, 5}), Device::cuda());
+  const auto run = [&](const Tensor& index) {
+    step(there, to(index, Device::cuda()), u);
+    return sum(there.rows).item();
+  };
+  CHECK(run(good) == 50000);
+  for (const std::int64_t bad : {1000, -1}) CHECK_THROWS_AS(run(where(arange(9000) == 4321, bad, good).eval()), Error);
+  CHECK(sum(there.rows).item() == 50000);
+}
+
 TEST_CASE("cuda: the gradient of an embedding stays rows up to SGD and Adam") {
   const auto check = [](auto make) {
     nn::Embedding here(1000, 64, {.sparse = true}), there = here;

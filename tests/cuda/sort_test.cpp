@@ -1,4 +1,4 @@
-// Sorts on a CUDA device around the limits of a block's run: what the host gives, to the bit, several in one function.
+// Sorts on a CUDA device around the limits of a block: what the host gives, to the bit, several in one function.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -56,17 +56,30 @@ TEST_CASE("cuda: several sorts of one tensor in one function, called three times
     }
 }
 
-TEST_CASE("cuda: rows of every length around a run of 1024 elements, and of none") {
-  for (const int size : {1, 2, 3, 31, 33, 512, 1023, 1024, 1025, 2047, 2048, 2049, 4097, 33000})
-    for (const DType dtype : {DType::f32, DType::f64, DType::i64, DType::u8}) {
+TEST_CASE("cuda: rows of every length around those of 1024 and 2048 elements, and of none") {
+  for (const int size : {1, 2, 3, 31, 33, 512, 1023, 1024, 1025, 2047, 2048, 2049, 4095, 4096, 4097, 33000})
+    for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8, DType::i16}) {
       CAPTURE(size);
-      const Tensor x =
-          is_floating(dtype) ? cast(mixed({5, size}, 3), dtype) : cast(remainder(arange(5 * size) * 7919, 97), dtype);
+      CAPTURE(info(dtype).name);
+      const Tensor x = is_floating(dtype) ? cast(mixed({5, size}, 3), dtype)
+                                          : cast(remainder(arange(5 * size) * 7919, 97) - 40, dtype);
       const Tensor row = reshape(x, {5, size}), there = to(row, Device::cuda());
       for (const bool descending : {false, true})
         CHECK(same(argsort(there, 1, descending), argsort(row, 1, descending)));
     }
   CHECK(argsort(to(zeros({3, 0}), Device::cuda()), 1).element_count() == Dim(0));
+}
+
+TEST_CASE("cuda: long rows of values of all sizes, both zeros and both infinities") {
+  Generator generator(11);
+  constexpr std::int64_t half = std::int64_t{1} << 30, upper = std::int64_t{1} << 33;
+  const Tensor high = randint({2, 20000}, -half, half, generator), low = randint({2, 20000}, 0, 2 * half, generator);
+  const Tensor bits = (high * upper + low).eval();
+  const Tensor doubles = bitcast(bits, DType::f64).eval(), floats = cast(doubles, DType::f32).eval();
+  const Tensor zeros_too = where(remainder(arange(20000), 3) == 0, where(floats > 0, 0., -0.), floats).eval();
+  for (const Tensor& x : {bits, doubles, floats, zeros_too, cast(bits, DType::i32).eval()})
+    for (const bool descending : {false, true})
+      CHECK(same(argsort(to(x, Device::cuda()), 1, descending), argsort(x, 1, descending)));
 }
 
 TEST_SUITE_END();

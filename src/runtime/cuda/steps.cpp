@@ -1,7 +1,6 @@
 #include "runtime/cuda/steps.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "base/fail.hpp"
@@ -177,84 +176,6 @@ void DeviceProduct::run(const StepCall& call) const {
   own_->run(call);
 }
 
-constexpr int sort_threads = 256, sort_tile = 1024;  // of cuda_steps.inc
-
-namespace {
-// Sorts runs and merges them until one is a whole row, between two places in turn. `at`: the place of the first runs.
-// Returns the place of the last.
-template <class Launch>
-int sort_in_runs(std::int64_t rows, std::int64_t size, int at, const Launch& launch_from) {
-  launch_from(1 - at, 0, size > sort_tile ? rows * ((size - 1) / sort_tile + 1) : rows);
-  for (std::int64_t width = sort_tile; width < size; width *= 2, at = 1 - at)
-    launch_from(at, width, (rows * size + sort_threads - 1) / sort_threads);
-  return at;
-}
-}  // namespace
-
-DeviceScatter::DeviceScatter(const ScatterFields& what, const Preparation& preparation)
-    : host_(what.join, what.dtype, what.rows, what.count, what.width, preparation.numbers),
-      device_(use(preparation.device)),
-      function_(preparation, sort_threads),
-      adds_(what.join == RowJoin::add),
-      sizes_(preparation.numbers.add({what.rows, what.count, what.width})) {}
-
-std::size_t DeviceScatter::workspace(std::span<const std::int64_t> numbers) const {
-  return adds_ ? 2 * static_cast<std::size_t>(numbers[sizes_.begin + 1]) * sizeof(std::int64_t) : 0;
-}
-
-void DeviceScatter::run(const StepCall& call) const {
-  const std::span<const std::int64_t> size = call.part(sizes_);
-  const std::int64_t rows = size[0], count = size[1], width = size[2];
-  const auto blocks_for = [](std::int64_t threads) { return (threads + sort_threads - 1) / sort_threads; };
-  if (!adds_) {
-    for (const bool second : {false, true}) {
-      const std::int64_t sizes[] = {rows, count, width, second};
-      launch(device_, call.queue, function_, blocks_for((second ? count : rows) * width), {call.pointers, 3}, sizes);
-    }
-    return;
-  }
-  enum : std::int64_t { sort, clear, sum };  // AddPhase of weft/detail/cuda_steps.inc
-  auto* const orders = reinterpret_cast<std::int64_t*>(call.workspace.data());
-  const auto phase = [&](std::int64_t number, std::int64_t blocks, int from, std::int64_t run) {
-    void* const buffers[] = {call.pointers[0], call.pointers[1], call.pointers[2], orders + from * count,
-                             orders + (1 - from) * count};
-    const std::int64_t sizes[] = {rows, count, width, number, run};
-    launch(device_, call.queue, function_, blocks, buffers, sizes);
-  };
-  phase(clear, blocks_for(rows * width), 0, 0);
-  if (count * width == 0) return;
-  const int order = sort_in_runs(
-      1, count, 1, [&](int from, std::int64_t run, std::int64_t blocks) { phase(sort, blocks, from, run); });
-  phase(sum, blocks_for(count * width), order, 0);
-}
-
-DeviceSort::DeviceSort(const SortFields& what, const Preparation& preparation)
-    : host_(what.dtype, what.descending, what.rows, what.size, 0, what.size, preparation.numbers),
-      device_(use(preparation.device)),
-      function_(preparation, sort_threads),
-      descending_(what.descending),
-      merges_(!what.size.is_constant() || what.size.constant() > sort_tile),
-      sizes_(preparation.numbers.add({what.rows, what.size})) {}
-
-std::size_t DeviceSort::workspace(std::span<const std::int64_t> numbers) const {
-  const std::int64_t rows = numbers[sizes_.begin], size = numbers[sizes_.begin + 1];
-  return size > sort_tile ? static_cast<std::size_t>(rows * size) * sizeof(std::int64_t) : 0;
-}
-
-// Sorted runs, merged until one is a whole row. Orders lie in the result and in the workspace by turns.
-void DeviceSort::run(const StepCall& call) const {
-  const std::int64_t rows = call.part(sizes_)[0], size = call.part(sizes_)[1], count = rows * size;
-  if (count == 0) return;
-  int merges = 0;
-  for (std::int64_t width = sort_tile; width < size; width *= 2) ++merges;
-  void* const places[] = {call.pointers[1], call.workspace.data()};
-  sort_in_runs(rows, size, merges % 2, [&](int from, std::int64_t width, std::int64_t blocks) {
-    void* const buffers[] = {call.pointers[0], places[from], places[1 - from]};
-    const std::int64_t sizes[] = {rows, size, descending_, width};
-    launch(device_, call.queue, function_, blocks, buffers, sizes);
-  });
-}
-
 DeviceUpdate::DeviceUpdate(const SliceUpdate& update, bool checked, const Preparation& preparation)
     : host_(update, preparation.numbers),
       device_(use(preparation.device)),
@@ -263,19 +184,14 @@ DeviceUpdate::DeviceUpdate(const SliceUpdate& update, bool checked, const Prepar
       checked_(checked),
       sizes_(update.numbers(preparation.numbers)) {}
 
-namespace {
 // The buffers of the host's step, and where the device's is checked, the error word.
 bool fits_checked(const Runnable& host, bool checked, std::span<const std::int64_t> numbers,
                   std::span<const Room> rooms) {
   if (!checked) return host.fits(numbers, rooms);
   return !rooms.empty() && rooms.back().bytes >= 4 && host.fits(numbers, rooms.first(rooms.size() - 1));
 }
-}  // namespace
 
 bool DeviceUpdate::fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const {
-  return fits_checked(host_, checked_, numbers, rooms);
-}
-bool DeviceRows::fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const {
   return fits_checked(host_, checked_, numbers, rooms);
 }
 
@@ -298,55 +214,6 @@ void DeviceUpdate::run(const StepCall& call) const {
   const std::int64_t sizes[] = {count, part, whole, n[1], n[2] - n[3], n[5], n[6]};
   launch(device_, call.queue, function_, std::min<std::int64_t>((count + 255) / 256, 4096),
          {call.pointers + 1, checked_ ? 4u : 3u}, sizes, launches_dependent(device_, call.queue) && !copies);
-}
-
-DeviceRows::DeviceRows(const RowsUpdate& update, bool checked, const Preparation& preparation)
-    : host_(update, preparation.numbers),
-      device_(use(preparation.device)),
-      function_(preparation, 256),
-      dtype_(update.dtype),
-      adds_(update.adds),
-      checked_(checked),
-      sizes_(update.numbers(preparation.numbers)) {}
-
-namespace {
-// Of the table by which updates of one row find each other.
-std::int64_t row_slots(std::int64_t count) {
-  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(2 * count)));
-}
-}  // namespace
-
-std::size_t DeviceRows::workspace(std::span<const std::int64_t> numbers) const {
-  const std::int64_t columns = numbers[sizes_.begin] * numbers[sizes_.begin + 2], count = numbers[sizes_.begin + 3];
-  if (direct() || count == 0) return 0;
-  return static_cast<std::size_t>(2 * row_slots(count) + count) * sizeof(std::int64_t) +
-         (sums() ? static_cast<std::size_t>(columns * count) * sizeof(float) : 0);
-}
-
-void DeviceRows::run(const StepCall& call) const {
-  const std::span<const std::int64_t> n = call.part(sizes_);
-  const auto bytes = static_cast<std::int64_t>(storage_bytes(dtype_, 1));
-  const std::int64_t columns = n[0] * n[2], count = n[3], slots = direct() || count == 0 ? 0 : row_slots(count);
-  auto* const table = static_cast<std::byte*>(call.pointers[0]) + n[4] * bytes;
-  if (table != call.pointers[3] && columns * n[1] > 0)
-    device_interface(Device::Type::cuda)
-        .copy(call.pointers[3], device_.device, table, device_.device, static_cast<std::size_t>(columns * n[1] * bytes),
-              call.queue);
-  if (columns * count == 0) return;
-  // Parts of the rows go to different threads; each column has threads of its own anyway.
-  const std::int64_t parts = std::clamp<std::int64_t>(16384 / columns, 1, count);
-  const auto phase = [&](std::int64_t number, std::int64_t threads) {
-    const std::int64_t sizes[] = {n[0], n[1], n[2], count, slots, number, parts, n[5], n[6]};
-    void* const buffers[] = {call.pointers[1], call.pointers[2], call.pointers[3], call.workspace.data(),
-                             checked_ ? call.pointers[4] : nullptr};
-    launch(device_, call.queue, function_, (threads + 255) / 256, std::span(buffers, checked_ ? 5 : 4), sizes);
-  };
-  // RowPhase of weft/detail/cuda_steps.inc.
-  enum : std::int64_t { clear, insert, last, replace, add, sums_begin, sums_add, sums_end };
-  if (direct()) return phase(add, columns * parts);
-  phase(clear, 2 * slots), phase(insert, count), phase(last, count);
-  if (!adds_) return phase(replace, columns * count);
-  phase(sums_begin, columns * count), phase(sums_add, columns * parts), phase(sums_end, columns * count);
 }
 
 DeviceCheck::DeviceCheck(const std::string& message, const Preparation& preparation)

@@ -86,45 +86,9 @@ class DeviceProduct final : public Runnable {
   std::unique_ptr<const TensorCoreProduct> tile_;  // beside the library
 };
 
-// Buffers: index, updates, result, as on the host. `adds`: in the order of the updates, which are sorted by their rows;
-// else the greatest, in two launches, of which the first gives the result its start.
-class DeviceScatter final : public Runnable {
- public:
-  DeviceScatter(const ScatterFields& what, const Preparation& preparation);
-  bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override {
-    return host_.fits(numbers, rooms);
-  }
-  std::size_t workspace(std::span<const std::int64_t> numbers) const override;
-  bool has_workspace() const override { return adds_; }
-  void run(const StepCall& call) const override;
-
- private:
-  HostScatter host_;  // what it reaches
-  DeviceState& device_;
-  Compiled function_;
-  bool adds_;
-  NumberTable::Range sizes_;
-};
-
-// Buffers: values, their order.
-class DeviceSort final : public Runnable {
- public:
-  DeviceSort(const SortFields& what, const Preparation& preparation);
-  bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override {
-    return host_.fits(numbers, rooms);
-  }
-  std::size_t workspace(std::span<const std::int64_t> numbers) const override;
-  bool has_workspace() const override { return merges_; }
-  void run(const StepCall& call) const override;
-
- private:
-  HostSort host_;  // what it reaches
-  DeviceState& device_;
-  Compiled function_;
-  bool descending_;
-  bool merges_;  // rows may be longer than a run that a block sorts
-  NumberTable::Range sizes_;
-};
+// Whether a step whose host's step this is fits the buffers, the last of which is the error word where it is checked.
+bool fits_checked(const Runnable& host, bool checked, std::span<const std::int64_t> numbers,
+                  std::span<const Room> rooms);
 
 // As on the host; where it is checked, the device's error word is one more buffer, and a call of which a check has
 // failed writes nothing.
@@ -141,27 +105,6 @@ class DeviceUpdate final : public Runnable, public MayBeIdle {
   Compiled function_;
   std::int64_t element_;
   bool checked_;
-  NumberTable::Range sizes_;
-};
-
-// As on the host, with the error word as above.
-class DeviceRows final : public Runnable {
- public:
-  DeviceRows(const RowsUpdate& update, bool checked, const Preparation& preparation);
-  bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override;
-  bool has_workspace() const override { return !direct(); }
-  std::size_t workspace(std::span<const std::int64_t> numbers) const override;
-  void run(const StepCall& call) const override;
-
- private:
-  bool sums() const { return adds_ && is_floating(dtype_) && storage_bytes(dtype_, 1) == 2; }
-  bool direct() const { return adds_ && !sums(); }
-
-  HostRows host_;  // what it reaches
-  DeviceState& device_;
-  Compiled function_;
-  DType dtype_;
-  bool adds_, checked_;
   NumberTable::Range sizes_;
 };
 

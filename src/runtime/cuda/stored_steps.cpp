@@ -6,6 +6,7 @@
 #include "base/member_count.hpp"
 #include "runtime/cuda/few_rows_product.hpp"
 #include "runtime/cuda/followed_product.hpp"
+#include "runtime/cuda/rows.hpp"
 #include "runtime/cuda/split_attention.hpp"
 #include "runtime/cuda/steps.hpp"
 #include "runtime/loop.hpp"
