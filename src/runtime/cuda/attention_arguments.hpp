@@ -1,26 +1,20 @@
-// What our own kernels of attention are given, whichever they are: a part of their arguments as
-// weft/detail/cuda_attention.inc and cuda_attention_split.inc have them. In: the sizes of a call and its buffers.
+// What our own kernels of attention are given, whichever they are: a part of their arguments. In: the sizes of a call
+// and its buffers.
 #pragma once
 #include "base/fail.hpp"
 #include "base/storage.hpp"
 #include "runtime/cuda/attention.hpp"
+#include "runtime/cuda/kernel_arguments.hpp"
 
 namespace weft::runtime::cuda {
 
 inline constexpr int no_bound = 1 << 29;  // more keys than there are
 
-struct HeadStrides {
-  std::int64_t batch, head, row;
-};
 inline HeadStrides head_strides(const AttentionSizes& sizes, Attended value) {
   const auto& all = sizes.strides[static_cast<std::size_t>(value)];
   return {all[0], all[1], all[2]};
 }
 
-struct AttentionCounts {
-  int batch, heads, key_heads, queries, keys;
-  float scale;
-};
 inline AttentionCounts attention_counts(const AttentionSizes& sizes) {
   return {static_cast<int>(sizes.batch),   static_cast<int>(sizes.heads), static_cast<int>(sizes.key_heads),
           static_cast<int>(sizes.queries), static_cast<int>(sizes.keys),  sizes.scale};

@@ -9,35 +9,9 @@ namespace weft::runtime::cuda {
 
 namespace {
 
-constexpr std::int64_t row_padding = 128, number_bytes = 8;  // of AttentionArguments::rows
 constexpr int heads_together = 16;
 constexpr std::int64_t segment = 64;  // rows and features of what the copy engine fetches at once
 constexpr std::size_t workspace_alignment = 256;
-
-// As weft/detail/cuda_attention.inc and cuda_attention_hopper.inc have them.
-struct BlockLists {
-  const int *counts, *tiles;
-  std::int64_t batch, head;
-  int rows, width;
-};
-struct Arguments {
-  const void *query, *key, *value, *output, *given;
-  void* to_output;
-  float* stats;
-  void* rows;
-  void *of_query, *of_key, *of_value;
-  HeadStrides q, k, v, o, g, dq, dk, dv;
-  AttentionCounts counts;
-  int before, after, heads_together;
-  BlockLists blocks;
-};
-struct alignas(64) TensorMap {
-  std::uint64_t words[16];
-};
-struct HopperArguments {
-  TensorMap query, key, value, given;
-  Arguments all;
-};
 
 std::int64_t tiles(std::int64_t size, std::int64_t tile) { return (size + tile - 1) / tile; }
 std::size_t aligned(std::size_t bytes) {
@@ -84,8 +58,8 @@ ListSizes list_sizes(const TensorCoreAttentionCall& call, const AttentionSizes& 
 }
 std::size_t numbers_bytes(const AttentionSizes& s) {
   if (!s.is_backward) return 0;
-  return aligned(
-      static_cast<std::size_t>(s.batch * s.heads * tiles(s.queries, row_padding) * row_padding * number_bytes));
+  const std::int64_t rows = tiles(s.queries, attention_row_padding) * attention_row_padding;
+  return aligned(static_cast<std::size_t>(s.batch * s.heads * rows) * sizeof(RowNumbers));
 }
 
 }  // namespace
@@ -132,7 +106,7 @@ struct TensorCoreAttention::Launch {
   const TensorCoreAttention& step;
   const AttentionSizes& s;
   const StepCall& call;
-  HopperArguments arguments = {};
+  HopperAttentionArguments arguments = {};
   std::vector<void*> captured = {};  // the one argument, a struct of pointers
 
   void queue(std::size_t function, std::int64_t x, std::int64_t y, std::int64_t z, std::span<void*> parameters) const {
@@ -191,7 +165,7 @@ void TensorCoreAttention::run(const StepCall& call) const {
 
   const auto at = [&](Attended value) { return pointers[static_cast<std::size_t>(value)]; };
   const auto stride = [&](Attended value) { return head_strides(s, value); };
-  Arguments& a = launch.arguments.all;
+  AttentionArguments& a = launch.arguments.all;
   a = {.query = at(Attended::query),
        .key = at(Attended::key),
        .value = at(Attended::value),
@@ -199,7 +173,7 @@ void TensorCoreAttention::run(const StepCall& call) const {
        .given = at(Attended::given),
        .to_output = at(Attended::output),
        .stats = static_cast<float*>(at(Attended::stats)),
-       .rows = call.workspace.data(),
+       .rows = reinterpret_cast<RowNumbers*>(call.workspace.data()),
        .of_query = at(Attended::of_query),
        .of_key = at(Attended::of_key),
        .of_value = at(Attended::of_value),
@@ -228,7 +202,8 @@ void TensorCoreAttention::run(const StepCall& call) const {
     return;
   }
   void* of_rows[] = {&a};
-  launch.queue(2, tiles(s.batch * s.heads * tiles(s.queries, row_padding) * row_padding, 32), 1, 1, of_rows);
+  launch.queue(2, tiles(s.batch * s.heads * tiles(s.queries, attention_row_padding) * attention_row_padding, 32), 1, 1,
+               of_rows);
   launch.list(true);
   launch.multiply(0, s.keys, s.key_heads);
   if (call_.values_apart) launch.multiply(kernels_.size() - 1, s.keys, s.key_heads);
