@@ -64,7 +64,7 @@ void DeviceDepthwise::run(const StepCall& call) const {
   const std::int64_t tiles = s.batch * arguments.tiles_down * arguments.tiles_across;
   const auto blocks = static_cast<unsigned>(pieces(tiles, function_.threads / packs) * arguments.groups),
              threads = static_cast<unsigned>(function_.threads);
-  if (!launches_dependent(device_, call.queue))
+  if (!begin_launch(device_, call.queue))
     return check(driver().cuLaunchKernel(function_.entry, blocks, 1, 1, threads, 1, 1, 0, call.queue->stream,
                                          parameters, nullptr),
                  "cuLaunchKernel");

@@ -142,7 +142,7 @@ void FewRowsProduct::run(const StepCall& call) const {
   void* parameters[] = {&arguments};
   const auto blocks = static_cast<unsigned>(groups * parts.slices), threads = static_cast<unsigned>(function_.threads),
              shared = static_cast<unsigned>(function_.shared);
-  if (!launches_dependent(device_, call.queue))
+  if (!begin_launch(device_, call.queue))
     return check(driver().cuLaunchKernel(function_.entry, blocks, 1, 1, threads, 1, 1, shared, call.queue->stream,
                                          parameters, nullptr),
                  "cuLaunchKernel");

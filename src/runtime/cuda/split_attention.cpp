@@ -159,8 +159,8 @@ void SplitAttention::run(const StepCall& call) const {
                                     .after = s.is_causal ? 0 : no_bound,
                                     .parts = static_cast<int>(split.parts),
                                     .cluster = static_cast<int>(split.cluster)};
-  queue(kernels_[0], split.blocks, split.cluster, &arguments, launches_dependent(device_, call.queue), call.queue);
-  if (left > 1) queue(kernels_[1], rows, 1, &arguments, launches_dependent(device_, call.queue, true), call.queue);
+  queue(kernels_[0], split.blocks, split.cluster, &arguments, begin_launch(device_, call.queue), call.queue);
+  if (left > 1) queue(kernels_[1], rows, 1, &arguments, begin_launch(device_, call.queue, true), call.queue);
 }
 
 }  // namespace weft::runtime::cuda

@@ -19,13 +19,14 @@ struct Compiled {
 };
 
 // At most as many blocks as the device holds at once, where the function strides by its grid. It takes Arguments of
-// these pointers and sizes. `dependent`: launches_dependent() says so, and the function waits.
+// these pointers and sizes. `dependent`: begin_launch() says so.
 void launch(const DeviceState& device, const Queue* queue, const Compiled& function, std::int64_t blocks,
             std::span<void* const> pointers, std::span<const std::int64_t> sizes, bool dependent = false);
 
-// Whether a kernel that begins with after_earlier_kernels() is launched while what is in front of it on the queue still
-// runs. `follows`: that is such a kernel of the same step. Asked once for each launch.
-bool launches_dependent(DeviceState& device, const Queue* queue, bool follows = false);
+// Begins the launch of a kernel that waits (calls after_earlier_kernels()): notes that the latest work on the queue is
+// such a kernel. Once for each launch. True where it is launched while the kernel in front of it still runs. `follows`:
+// that is a kernel that waits, of the same step.
+bool begin_launch(DeviceState& device, const Queue* queue, bool follows = false);
 
 class DeviceKernel final : public Runnable {
  public:
