@@ -70,9 +70,9 @@ class TensorCoreProduct;
 class DeviceProduct final : public Runnable {
  public:
   // `sizes`: the slots of the kernel, if there is one for any strides.
-  // `by_tensor_cores`: the function is that of TensorCoreProduct.
+  // `by_tensor_cores`: the function is that of TensorCoreProduct, as no plan on disk has it.
   DeviceProduct(const Contraction& contraction, const Preparation& preparation, std::span<const Dim> sizes,
-                bool by_tensor_cores);
+                bool by_tensor_cores = false);
   ~DeviceProduct() override;
   bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override {
     return product_.fits(numbers, rooms);
