@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/large_device.hpp"
 #include "runtime/cuda/attention_arguments.hpp"
 #include "runtime/cuda/steps.hpp"
 
@@ -9,7 +10,7 @@ namespace weft::runtime::cuda {
 
 namespace {
 
-constexpr std::int64_t multiprocessors = 132;      // of an H100
+using large_device::multiprocessors;
 constexpr std::int64_t columns_of_one_block = 64;  // that fill a multiprocessor; of less two
 constexpr std::int64_t most_parts = 128;
 constexpr std::int64_t keys_of_long_part = 1024;
