@@ -20,14 +20,12 @@ inline AttentionCounts attention_counts(const AttentionSizes& sizes) {
           static_cast<int>(sizes.queries), static_cast<int>(sizes.keys),  sizes.scale};
 }
 
-// Where the value begins in its buffer. Throws Error where that is no multiple of 16 bytes, and `is_aligned` asks for
-// it.
+// Where the value begins in its buffer: where `is_aligned` asks for it, at a multiple of 16 bytes. Providers offer no
+// other offsets (Provider::alignment), and memory of others that begins elsewhere was copied (interop/strided.cpp).
 inline void* attended_place(const AttentionSizes& sizes, Attended value, void* buffer, std::int64_t offset,
                             bool is_aligned) {
   void* const place = static_cast<std::byte*>(buffer) + storage_bytes(info(sizes.dtype_of(value)), offset);
-  if (is_aligned && reinterpret_cast<std::uintptr_t>(place) % 16 != 0)
-    fail("scaled_dot_product_attention", {}, "reads memory from multiples of 16 bytes on, and a value begins at ",
-         place);
+  WEFT_CHECK(!is_aligned || reinterpret_cast<std::uintptr_t>(place) % 16 == 0, "attention reads a value at ", place);
   return place;
 }
 

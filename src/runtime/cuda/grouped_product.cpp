@@ -40,9 +40,8 @@ void DeviceGroupedProduct::run(const StepCall& call) const {
   if (rows > most || m > most || n > most) fail("grouped_matmul", {}, "of more than 2^30 rows or columns");
   const auto at = [&](std::size_t i, std::int64_t bytes) {
     std::byte* const place = static_cast<std::byte*>(call.pointers[i]) + size[7 + i] * bytes;
-    if (bytes == 2 && reinterpret_cast<std::uintptr_t>(place) % 16 != 0)
-      fail("grouped_matmul", {}, "reads memory from multiples of 16 bytes on, and a value begins at ",
-           static_cast<const void*>(place));
+    WEFT_CHECK(bytes != 2 || reinterpret_cast<std::uintptr_t>(place) % 16 == 0, "a grouped product reads a value at ",
+               static_cast<const void*>(place));
     return place;
   };
   GroupsArguments arguments{.a = {},
