@@ -72,6 +72,10 @@ class DeviceProvider final : public Provider {
     const std::optional<DType> dtype = multiplied(node);
     return dtype && is_floating(*dtype) && info(*dtype).bits == 16 ? 8 : 1;
   }
+  std::optional<Followed> followed(const Step& product, const Step& follower, bool keeps,
+                                   Device device) const override {
+    return followed_product(product, follower, keeps, device);
+  }
   std::optional<Offer> offer(const Candidate& candidate) const override {
     auto payload = std::make_shared<DevicePayload>(candidate);
     const Dim operations = payload->cost().operations;
