@@ -36,22 +36,26 @@
 namespace weft {
 namespace {
 
-// A pass is a function of a graph. What follows works on one graph's schedule, then on all graphs of a device.
+// A pass is a function of a graph. What follows works on one graph's schedule, then on all graphs of a device; what
+// compiles, on those of all devices.
 struct Stage {
   const char* name;
   Pass pass = nullptr;
   std::size_t (*of_graph)(Compilation&, Device) = nullptr;
   std::size_t (*of_target)(Target&) = nullptr;
+  std::size_t (*of_targets)(std::span<Target>) = nullptr;
   const RegisteredPass* registered = nullptr;
   bool needed = true;                      // the stages below need it
   std::optional<PassStage> precedes = {};  // it is preceded by the program's own passes of this kind
 
   bool is_pass() const { return pass || registered; }
+  bool is_of_targets() const { return of_target || of_targets; }
 
   constexpr Stage(const char* name, Pass pass, bool needed = false, std::optional<PassStage> precedes = {})
       : name(name), pass(pass), needed(needed), precedes(precedes) {}
   constexpr Stage(const char* name, std::size_t (*run)(Compilation&, Device)) : name(name), of_graph(run) {}
   constexpr Stage(const char* name, std::size_t (*run)(Target&)) : name(name), of_target(run) {}
+  constexpr Stage(const char* name, std::size_t (*run)(std::span<Target>)) : name(name), of_targets(run) {}
   explicit Stage(const RegisteredPass& pass) : name(pass.name.c_str()), registered(&pass), needed(false) {}
 };
 
@@ -257,7 +261,7 @@ void run_of_graph(Compilation& compilation, Device device, const std::vector<Sta
   PassContext context = context_of(device, stages, options, compilation.constant_inputs);
   if (options.verify) verify(compilation.graph);
   for (const Stage& stage : stages) {
-    if (stage.of_target) continue;
+    if (stage.is_of_targets()) continue;
     if (stage.is_pass()) {
       executable.stages.push_back(run_pass(stage, compilation.graph, context, options.verify));
     } else {
@@ -272,15 +276,20 @@ void run_of_graph(Compilation& compilation, Device device, const std::vector<Sta
   if (options.registered) show_fusion(*options.registered, compilation.schedule);
 }
 
-// Those of all graphs of a device together.
-void run_of_target(Target& target, const Stage& stage, const PipelineOptions& options) {
-  const Timer timer;
-  const std::size_t size = stage.of_target(target);
-  const double milliseconds = timer.milliseconds();
-  for (Compilation& compilation : target.graphs) {
-    compilation.executable->stages.push_back({stage.name, milliseconds, size});
-    if (options.after) options.after({stage.name, compilation.graph, &compilation.schedule, *compilation.executable});
+// Those of all graphs of a device together; of several devices, or of graphs that are apart, at once.
+void run_of_targets(std::span<Target> targets, const Stage& stage, const PipelineOptions& options) {
+  if (stage.of_target && targets.size() > 1) {
+    for (Target& target : targets) run_of_targets({&target, 1}, stage, options);
+    return;
   }
+  const Timer timer;
+  const std::size_t size = stage.of_targets ? stage.of_targets(targets) : stage.of_target(targets[0]);
+  const double milliseconds = timer.milliseconds();
+  for (Target& target : targets)
+    for (Compilation& compilation : target.graphs) {
+      compilation.executable->stages.push_back({stage.name, milliseconds, size});
+      if (options.after) options.after({stage.name, compilation.graph, &compilation.schedule, *compilation.executable});
+    }
 }
 
 // What plans depend on besides their graphs. None where they are not kept on disk.
@@ -378,11 +387,8 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
     if (kept) kept->add(compilation, device);
     executable->kept = kept;
   }
-  for (const Stage& stage : stages) {
-    if (!stage.of_target) continue;
-    if (stage.of_target == compile) compile_side_by_side(targets);
-    for (Target& target : targets) run_of_target(target, stage, options);
-  }
+  for (const Stage& stage : stages)
+    if (stage.is_of_targets() && !targets.empty()) run_of_targets(targets, stage, options);
   if (stored) {
     std::vector<providers::StoredPlan> plans;
     for (const auto& executable : all) plans.push_back({executable->plan, executable->arena_bytes});

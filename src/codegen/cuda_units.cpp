@@ -15,6 +15,7 @@ extern const char embedded_cuda_attention_dropout[];
 extern const char embedded_cuda_attention_hopper[];
 extern const char embedded_cuda_attention_hopper_backward[];
 extern const char embedded_cuda_attention_split[];
+extern const char embedded_cuda_barriers[];
 extern const char embedded_cuda_depthwise[];
 extern const char embedded_cuda_few_rows[];
 extern const char embedded_cuda_groups[];
@@ -218,10 +219,11 @@ std::vector<std::string> cuda_units(std::span<const std::string> functions, std:
     const bool splits = uses("SplitAttentionArguments");
     const bool attends = uses("AttentionArguments") || uses("attention_lists("),
                attends_on_hopper = uses("HopperAttentionArguments");
-    const bool has_groups = uses("GroupsArguments");
-    add_if(uses("tensor_core_product<") || has_groups || attends_on_hopper, {embedded_cuda_product});
+    const bool has_groups = uses("GroupsArguments"), has_few_rows = uses("FewRowsArguments");
+    const bool has_products = uses("tensor_core_product<") || has_groups || attends_on_hopper;
+    add_if(has_products || has_few_rows, {embedded_cuda_barriers});
+    add_if(has_products, {embedded_cuda_product});
     add_if(has_groups, {embedded_cuda_groups});
-    const bool has_few_rows = uses("FewRowsArguments");
     add_if(attends || has_few_rows, {embedded_cuda_fragments});
     add_if(has_few_rows, {embedded_cuda_few_rows});
     add_if(uses("DepthwiseArguments"), {embedded_cuda_depthwise});

@@ -50,6 +50,17 @@ std::span<const std::int64_t> strides_of(const StridedMemory& memory) {
   return {std::data(memory.strides), static_cast<std::size_t>(memory.shape.rank())};
 }
 
+// Kernels read the memory of a device 16 bytes at a time.
+constexpr std::uintptr_t device_alignment = 16;
+Tensor copied_there(const StridedMemory& memory, const Type& type, Loc loc) {
+  const std::size_t bytes = storage_bytes(memory.dtype, static_cast<std::int64_t>(memory.shape.element_count()));
+  Tensor result = make_data(allocate(type.device, bytes), type, loc);
+  const DeviceInterface& device = device_interface(type.device.type);
+  device.copy(storage_of(result)->data, type.device, memory.first, type.device, bytes, nullptr);
+  device.synchronize(type.device);  // the owner is dropped next
+  return result;
+}
+
 Tensor copied(const StridedMemory& memory, const Type& type, Loc loc) {
   const auto count = static_cast<std::int64_t>(memory.shape.element_count());
   Storage* copy = allocate(Device::cpu(), std::max<std::size_t>(storage_bytes(memory.dtype, count), 1));
@@ -70,8 +81,9 @@ Tensor adopt_strided(const char* operation, const StridedMemory& memory, Device 
   const Operation call(operation, loc);
   std::unique_ptr<void, void (*)(void*)> held(owner.object, owner.drop);
   const Type type = type_of_memory(operation, memory, device, call.loc());
-  const bool aligned = reinterpret_cast<std::uintptr_t>(memory.first) % storage_bytes(memory.dtype, 1) == 0;
   const bool plain = is_row_major(KnownSizes(memory), strides_of(memory)), on_host = device == Device::cpu();
+  const std::uintptr_t alignment = on_host ? storage_bytes(memory.dtype, 1) : device_alignment;
+  const bool aligned = reinterpret_cast<std::uintptr_t>(memory.first) % alignment == 0;
   bool forward = true;
   std::int64_t extent = 1;
   for (int axis = 0; axis < memory.shape.rank(); ++axis) {
@@ -80,10 +92,10 @@ Tensor adopt_strided(const char* operation, const StridedMemory& memory, Device 
     extent += (size_of(memory, axis) - 1) * memory.strides[axis];
   }
   const bool empty = static_cast<std::int64_t>(memory.shape.element_count()) == 0;
-  if (!on_host && !aligned) fail(operation, call.loc(), to_string(type), " is not aligned to the size of an element");
   if (!on_host && !plain && !empty)
     fail(operation, call.loc(), to_string(type), " is not in row-major order, which a device's memory must be");
   if (on_host && (empty || !aligned || !forward)) return copied(memory, type, call.loc());
+  if (!on_host && !aligned && !empty) return copied_there(memory, type, call.loc());
 
   auto* storage = new AdoptedStorage;
   storage->device = device;

@@ -4,6 +4,8 @@
 #include <bit>
 #include <optional>
 
+#include "base/large_device.hpp"
+
 namespace weft::loop {
 
 namespace {
@@ -84,13 +86,13 @@ void fetch_row(const Kernel& kernel, std::int64_t packs, const Analysis& analysi
 // that are left, and computes the others again.
 void hold_first_packs(const Kernel& kernel, ChosenTeam& chosen) {
   auto& [analysis, team, fetched, held_walks] = chosen;
-  constexpr std::int64_t registers = 65536, others = 40;  // of a multiprocessor; of a thread, which hold something else
-  constexpr int most = 2;                                 // values of an element
+  constexpr std::int64_t others = 40;  // registers of a thread, which hold something else
+  constexpr int most = 2;              // values of an element
   if (fetched.empty() || team.turns > 0 || team.blocks == 0 || !analysis.carried.empty() || has_scans(kernel)) return;
   const Dim packs = extent_of(kernel, analysis.inner) * divide_up(vector_extent(kernel), team.width);
   Analysis held = analyze(kernel, {KeepLimits::What::values, kernel.inner_count().constant(), most});
   if (held.kept.empty()) return;
-  const std::int64_t room = registers / (team.threads * team.blocks) - others;
+  const std::int64_t room = large_device::registers / (team.threads * team.blocks) - others;
   const std::int64_t turns = std::min(room / (team.width * std::ssize(held.kept)), packs.constant() / team.members);
   if (turns <= 0) return;
   team.held = turns;
@@ -124,9 +126,8 @@ int members_of(std::int64_t count, std::int64_t elements_of_thread, std::int64_t
 }
 
 // Elements of a thread.
-constexpr std::int64_t share_of_few_rows = 4;             // whose threads are many
-constexpr std::int64_t share_of_columns = 8;              // of which it adds up each, in a register of its own
-constexpr std::int64_t threads_of_multiprocessor = 1024;  // of 64 registers
+constexpr std::int64_t share_of_few_rows = 4;  // whose threads are many
+constexpr std::int64_t share_of_columns = 8;   // of which it adds up each, in a register of its own
 
 // A row is shared out in so many elements a thread, at least.
 void share_row(const Kernel& kernel, std::int64_t share, Analysis& analysis, Team& team, std::vector<int>& fetched) {
@@ -174,7 +175,7 @@ void share_row(const Kernel& kernel, Analysis& analysis, Team& team, std::vector
   if (!carries && rows.is_constant() && rows.constant() < 512) return take(attempt(share_of_few_rows));
   ChosenTeam made = attempt(usual);
   const auto bound = [&](ChosenTeam other) {
-    other.team.blocks = static_cast<int>(threads_of_multiprocessor / other.team.threads);
+    other.team.blocks = static_cast<int>(large_device::threads / other.team.threads);
     take(std::move(other));
   };
   const bool is_block = made.team.turns > 0 && made.team.members > 32 && length.is_constant() && !has_scans(kernel);
@@ -243,7 +244,8 @@ void stream_rows(const Kernel& kernel, const Analysis& analysis, Team& team) {
   team.ahead = static_cast<int>(ahead);
   team.members = static_cast<int>(members);
   team.threads = static_cast<int>(members > warp ? members : most_members);  // several warps join in the block's memory
-  team.blocks = 1024 / team.threads;  // 64 registers a thread: with fewer, packs are asked for one after the other
+  // With fewer registers a thread, packs are asked for one after the other.
+  team.blocks = static_cast<int>(large_device::threads / team.threads);
 }
 
 // Sums of many rows read memory and do little else: a thread has a pack of neighbouring columns, so that a load moves
@@ -303,7 +305,7 @@ bool reads_words_across(const Kernel& kernel, const Analysis& analysis, const Te
 // Loads that lie across, in words of 16 bytes each way: a thread turns a block of its packs in registers, and a tile
 // has one for each thread. Where there are enough of such tiles to fill a device.
 bool turn_in_blocks(const Kernel& kernel, const Analysis& analysis, Team& team, std::int64_t bytes, std::int64_t size) {
-  constexpr std::int64_t least_tiles = 264;  // two and more for each multiprocessor of a large device
+  constexpr std::int64_t least_tiles = 2 * large_device::multiprocessors;
   if (size != 2 && size != 4) return false;
   Team turning = team;
   turning.width = static_cast<int>(16 / size);
@@ -362,12 +364,11 @@ bool turns(const Kernel& kernel, const Analysis& analysis, int instruction, int 
 
 std::int64_t rows_of_unit(const Kernel& kernel) {
   constexpr std::int64_t least = 8, most = 128, of_any = 32;
-  constexpr std::int64_t multiprocessors = 132;  // of a large device; the order of additions is a matter of sizes alone
-  constexpr std::int64_t sums = 2, launch = 8;   // about so many rows' time: a unit's sums, one more kernel
+  constexpr std::int64_t sums = 2, launch = 8;  // about so many rows' time: a unit's sums, one more kernel
   const Dim rows = kernel.outer_count(), length = kernel.inner_count();
   if (!rows.is_constant() || !length.is_constant()) return of_any;
   const std::int64_t members = members_of(length.constant(), share_of_columns, 32);
-  const std::int64_t room = multiprocessors * threads_of_multiprocessor / members;
+  const std::int64_t room = large_device::multiprocessors * large_device::threads / members;
   std::int64_t best = of_any, best_cost = -1;
   for (std::int64_t chunk = least; chunk <= most; ++chunk) {
     const std::int64_t units = rows.constant() / chunk, rest = rows.constant() % chunk;

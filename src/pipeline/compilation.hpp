@@ -43,6 +43,7 @@ struct Target {
   std::vector<std::string> functions;  // of a device: function i is in unit i % units.size()
   Digest code;                         // of the kernels, however they are divided into units
   std::vector<std::string> images;     // of a device: of the units, where they are compiled beside those of others
+  bool images_compiled = false;        // one of them at least, which was not in the cache
   int optimization = -1;
   CompiledSource compiled;
 };

@@ -64,6 +64,45 @@ void check_device_code(const std::vector<Compilation>& graphs) {
   }
 }
 
+// Of several targets on one device. One alone is left to make_code.
+void make_images(std::span<Target> targets) {
+  if (targets.size() < 2 || runtime::current_device_target()) return;
+  const Device device = targets[0].device;
+  if (device.type == Device::Type::cpu) return;
+  std::vector<std::string> units;
+  for (const Target& target : targets)
+    if (target.device == device) units.insert(units.end(), target.units.begin(), target.units.end());
+  std::vector<bool> compiled;
+  std::vector<std::string> images = runtime::cuda::compile_units(units, runtime::cuda::use(device).architecture,
+                                                                 runtime::cuda::Effort::run, &compiled);
+  std::size_t next = 0;
+  for (Target& target : targets)
+    if (target.device == device)
+      for (std::size_t i = 0; i < target.units.size(); ++i, ++next) {
+        target.images.push_back(std::move(images[next]));
+        target.images_compiled = target.images_compiled || compiled[next];
+      }
+}
+
+void make_code(Target& target) {
+  if (target.on_host() && options().nvrtc_check) check_device_code(target.graphs);
+  if (!target.on_host()) {
+    if (const runtime::DeviceTarget* const made_for = runtime::current_device_target()) {
+      runtime::cuda::CodeImages code{runtime::cuda::compile_units(target.units, std::string(made_for->name)),
+                                     target.functions};
+      target.compiled = {std::make_shared<runtime::cuda::KeptCode>(std::move(code)), {}, {}};
+    } else {
+      auto code = std::make_shared<runtime::cuda::Code>(target.units, target.functions, target.device,
+                                                        std::move(target.images), target.images_compiled);
+      target.compiled = {code, code->source_path(), code->origin()};
+    }
+  } else if (!target.units.empty()) {
+    std::shared_ptr<Library> library =
+        jit({std::move(target.units), target_instruction_set(), {}, target.code, target.optimization});
+    target.compiled = {library, library->source_path(), library->origin()};
+  }
+}
+
 // Of a plan that is made to be read only.
 class NoFunctions final : public runtime::Functions {
  public:
@@ -135,40 +174,14 @@ std::size_t generate(Target& target) {
   return target.units.size();
 }
 
-void compile_side_by_side(std::span<Target> targets) {
-  if (targets.size() < 2 || runtime::current_device_target()) return;
-  const Device device = targets[0].device;
-  if (device.type == Device::Type::cpu) return;
-  std::vector<std::string> units;
-  for (const Target& target : targets)
-    if (target.device == device) units.insert(units.end(), target.units.begin(), target.units.end());
-  std::vector<std::string> images = runtime::cuda::compile_units(units, runtime::cuda::use(device).architecture);
-  auto next = std::make_move_iterator(images.begin());
-  for (Target& target : targets)
-    if (target.device == device) {
-      const auto end = next + static_cast<std::ptrdiff_t>(target.units.size());
-      target.images.assign(std::exchange(next, end), end);
-    }
-}
-
-std::size_t compile(Target& target) {
-  if (target.on_host() && options().nvrtc_check) check_device_code(target.graphs);
-  if (!target.on_host()) {
-    if (const runtime::DeviceTarget* const made_for = runtime::current_device_target()) {
-      runtime::cuda::CodeImages code{runtime::cuda::compile_units(target.units, std::string(made_for->name)),
-                                     target.functions};
-      target.compiled = {std::make_shared<runtime::cuda::KeptCode>(std::move(code)), {}, {}};
-    } else {
-      auto code = std::make_shared<runtime::cuda::Code>(target.units, target.functions, target.device,
-                                                        std::move(target.images));
-      target.compiled = {code, code->source_path(), code->origin()};
-    }
-  } else if (!target.units.empty()) {
-    std::shared_ptr<Library> library =
-        jit({std::move(target.units), target_instruction_set(), {}, target.code, target.optimization});
-    target.compiled = {library, library->source_path(), library->origin()};
+std::size_t compile(std::span<Target> targets) {
+  make_images(targets);
+  std::size_t kernels = 0;
+  for (Target& target : targets) {
+    make_code(target);
+    kernels += target.sources.kernels().size();
   }
-  return target.sources.kernels().size();
+  return kernels;
 }
 
 std::size_t launches(Target& target) {

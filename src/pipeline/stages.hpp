@@ -12,11 +12,9 @@ std::size_t memory(Compilation& compilation, Device device);
 std::int64_t taken_bytes(Compilation&& compilation, Device device);
 // What the steps call, as sources.
 std::size_t generate(Target& target);
-// Makes the images of all targets on one device, by as many threads as there are processors. One alone is left as it
-// is.
-void compile_side_by_side(std::span<Target> targets);
-// By the C++ compiler or NVRTC, or from the cache.
-std::size_t compile(Target& target);
+// By the C++ compiler or NVRTC, or from the cache: the images of all targets on one device side by side, by as many
+// threads as there are processors.
+std::size_t compile(std::span<Target> targets);
 // The plan: buffers, launches, donations, made ready to run.
 std::size_t launches(Target& target);
 

@@ -32,15 +32,16 @@ class DevicePayload final : public Product {
     return {name, 1, runtime::cuda::product_threads, runtime::cuda::product_shared};
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    return runtime::cuda::StoredProduct(stored()).prepare(preparation);
+    return std::make_unique<runtime::cuda::DeviceProduct>(contraction_, preparation, sizes(), by_rows_.has_value());
   }
-  std::string stored_as() const override { return runtime::cuda::StoredProduct::name; }
-  void write(runtime::FieldWriter& to, const runtime::EntryPoint&) const override { to(stored()); }
+  // A plan on disk has no kernel of this device's tensor cores.
+  std::string stored_as() const override { return by_rows_ ? "" : runtime::cuda::StoredProduct::name; }
+  void write(runtime::FieldWriter& to, const runtime::EntryPoint&) const override {
+    to(runtime::cuda::ProductFields{contraction_, sizes()});
+  }
 
  private:
-  runtime::cuda::ProductFields stored() const {
-    return {contraction_, own_ ? own_->parameters : std::vector<Dim>(), by_rows_.has_value()};
-  }
+  std::vector<Dim> sizes() const { return own_ ? own_->parameters : std::vector<Dim>(); }
 
   std::optional<loop::Kernel> own_;  // for strides that the library does not take
   std::optional<bool> by_rows_;      // of the kernel for tensor cores, where it is used
@@ -70,6 +71,10 @@ class DeviceProvider final : public Provider {
   std::int64_t size_multiple(const Node& node) const override {
     const std::optional<DType> dtype = multiplied(node);
     return dtype && is_floating(*dtype) && info(*dtype).bits == 16 ? 8 : 1;
+  }
+  std::optional<Followed> followed(const Step& product, const Step& follower, bool keeps,
+                                   Device device) const override {
+    return followed_product(product, follower, keeps, device);
   }
   std::optional<Offer> offer(const Candidate& candidate) const override {
     auto payload = std::make_shared<DevicePayload>(candidate);

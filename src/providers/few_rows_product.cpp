@@ -168,16 +168,19 @@ class FewRowsProvider final : public Provider {
     const Dim operations = payload->cost().operations;
     return Offer{operations / Dim(60000), std::move(payload)};  // of the library 50000
   }
+  std::shared_ptr<Payload> joined(const Step& first, const Step& second) const override;
+  // Two products, of which one gates the other.
+  std::optional<Followed> followed(const Step& products, const Step& follower, bool keeps, Device) const override;
 };
 
-}  // namespace
-
-std::shared_ptr<Payload> joined_few_rows(const Step& first, const Step& second) {
+std::shared_ptr<Payload> FewRowsProvider::joined(const Step& first, const Step& second) const {
   const FewRowsPayload *const one = few_rows_of(first), *const other = few_rows_of(second);
   return one && other && first.buffers[0] == second.buffers[0] ? one->with(*other) : nullptr;
 }
 
-std::optional<Followed> gated_few_rows(const Step& products, const Step& follower) {
+std::optional<Followed> FewRowsProvider::followed(const Step& products, const Step& follower, bool keeps,
+                                                  Device) const {
+  if (keeps) return {};
   const FewRowsPayload* const pair = few_rows_of(products);
   const loop::Kernel* const kernel = follower.payload->kernel();
   if (!pair || pair->products().size() != 2 || products.buffers.size() != 6 || follower.buffers.size() != 3) return {};
@@ -198,6 +201,8 @@ std::optional<Followed> gated_few_rows(const Step& products, const Step& followe
   buffers[2] = buffers[5] = follower.buffers[static_cast<std::size_t>(known->result)];
   return Followed{std::move(payload), std::move(buffers)};
 }
+
+}  // namespace
 
 const Provider& few_rows_product() {
   static constinit const FewRowsProvider provider;

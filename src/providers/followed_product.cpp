@@ -6,41 +6,45 @@
 #include "providers/known_epilogue.hpp"
 #include "providers/product.hpp"
 #include "providers/sources.hpp"
-#include "providers/stored_payload.hpp"
-#include "runtime/cuda/stored_steps.hpp"
+#include "runtime/cuda/followed_product.hpp"
 #include "runtime/cuda/tensor_core_product.hpp"
 
 namespace weft::providers {
 
 namespace {
 
-using runtime::cuda::FollowedProductFields;
+using runtime::cuda::FollowedProductCall;
 
-class FollowedPayload final : public StoredPayload<runtime::cuda::StoredFollowedProduct> {
+class FollowedPayload final : public Payload {
  public:
-  FollowedPayload(FollowedProductFields fields, loop::Kernel kernel, std::vector<int> inputs)
-      : StoredPayload(runtime::cuda::StoredFollowedProduct(std::move(fields))),
-        kernel_(std::move(kernel)),
-        inputs_(std::move(inputs)) {}
+  FollowedPayload(FollowedProductCall call, loop::Cost cost, loop::Kernel kernel, std::vector<int> inputs)
+      : call_(std::move(call)), cost_(cost), kernel_(std::move(kernel)), inputs_(std::move(inputs)) {}
   std::string details() const override {
-    const Contraction& c = stored_.what.product;
+    const Contraction& c = call_.product;
     const auto size = [](Dim dim) { return dims::to_string(dim); };
     return " [" + size(c.m) + "," + size(c.k) + "] x [" + size(c.k) + "," + size(c.n) + "]" +
-           (c.has_bias ? " + [" + size(c.n) + "]" : "") + (stored_.what.keeps ? ", kept" : "") + ", and " +
+           (c.has_bias ? " + [" + size(c.n) + "]" : "") + (call_.keeps ? ", kept" : "") + ", and " +
            loop::to_text(kernel_);
   }
+  std::string by() const override { return "cuBLASLt"; }
+  loop::Cost cost() const override { return cost_; }
   std::vector<bool> writes(std::size_t) const override {
     std::vector<bool> all(inputs_.size(), false);
     for (std::size_t i = 0; i < kernel_.buffers.size(); ++i)
-      if (i != stored_.what.place)
+      if (i != call_.place)
         all.push_back(kernel_.buffers[i].written);
-      else if (stored_.what.keeps)
+      else if (call_.keeps)
         all.push_back(true);
     return all;
   }
   runtime::EntryPoint emit(providers::Sources& sources) const override { return sources.add({&kernel_, 1}); }
+  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
+    return std::make_unique<runtime::cuda::FollowedProduct>(call_, preparation);
+  }
 
  private:
+  FollowedProductCall call_;
+  loop::Cost cost_;
   loop::Kernel kernel_;
   std::vector<int> inputs_;  // buffers of the schedule: those of the product
 };
@@ -75,21 +79,22 @@ std::optional<Followed> followed_product(const Step& product, const Step& follow
   const auto number = [&](int buffer) { return buffer < 0 ? buffers : static_cast<std::size_t>(buffer); };
   const loop::Cost cost = alone->cost(), more = follower.payload->cost();
   const Dim bytes = Dim(2) * c.m * c.n;  // the product, which is not read, and kept or not written
-  FollowedProductFields fields{
-      .product = c,
-      .buffers = buffers,
-      .place = static_cast<std::size_t>(place),
-      .keeps = keeps,
-      .sizes = kernel->parameters,
-      .epilogue = static_cast<std::uint8_t>(known->function),
-      .bias = number(known->bias),
-      .aux = number(known->aux),
-      .result = number(known->result),
-      .cost = {cost.bytes + more.bytes - (keeps ? bytes : bytes + bytes), cost.operations + more.operations}};
+  FollowedProductCall call{.product = c,
+                           .buffers = buffers,
+                           .place = static_cast<std::size_t>(place),
+                           .keeps = keeps,
+                           .sizes = kernel->parameters,
+                           .epilogue = known->function,
+                           .bias = number(known->bias),
+                           .aux = number(known->aux),
+                           .result = number(known->result)};
+  const loop::Cost of_both{cost.bytes + more.bytes - (keeps ? bytes : bytes + bytes),
+                           cost.operations + more.operations};
   std::vector<int> inputs(product.buffers.begin(), product.buffers.end() - 1), all = inputs;
   for (const int each : follower.buffers)
     if (keeps || each != product.buffers.back()) all.push_back(each);
-  return Followed{std::make_shared<FollowedPayload>(std::move(fields), *kernel, std::move(inputs)), std::move(all)};
+  return Followed{std::make_shared<FollowedPayload>(std::move(call), of_both, *kernel, std::move(inputs)),
+                  std::move(all)};
 }
 
 }  // namespace weft::providers

@@ -37,4 +37,7 @@ class Product : public Payload {
   Contraction contraction_;
 };
 
+// A product on a device and the activation that reads it, by one kernel of cuBLASLt (followed_product.cpp).
+std::optional<Followed> followed_product(const Step& product, const Step& follower, bool keeps, Device device);
+
 }  // namespace weft::providers

@@ -31,6 +31,12 @@ class Provider {
   // Whether it may do a step of a package for a device. False: its steps have no form on disk, and another provider or
   // the body of the call takes its place.
   virtual bool is_for_packages() const { return true; }
+  // Providers::joined and Providers::followed, of steps that it has offered.
+  virtual std::shared_ptr<Payload> joined(const Step& /*first*/, const Step& /*second*/) const { return nullptr; }
+  virtual std::optional<Followed> followed(const Step& /*product*/, const Step& /*follower*/, bool /*keeps*/,
+                                           Device /*device*/) const {
+    return {};
+  }
   // Nothing where what it needs is not there.
   virtual std::optional<Offer> offer(const Candidate& candidate) const = 0;
 
@@ -50,11 +56,6 @@ const Providers& all();
 
 // A step of a plan on disk, which is not of the providers' own any more.
 using runtime::read_step;
-
-// Providers::joined; Providers::followed of two products of few rows and of a product.
-std::shared_ptr<Payload> joined_few_rows(const Step& first, const Step& second);
-std::optional<Followed> gated_few_rows(const Step& products, const Step& follower);
-std::optional<Followed> followed_product(const Step& product, const Step& follower, bool keeps, Device device);
 
 // A generated kernel as a step (providers/generated.cpp).
 std::shared_ptr<Payload> generated_kernels(std::vector<loop::Kernel> kernels);

@@ -64,13 +64,17 @@ class Registry final : public Providers {
     return generated_kernels(std::move(kernels));
   }
   std::shared_ptr<Payload> joined(const Step& first, const Step& second) const override {
-    return joined_few_rows(first, second);
+    for (const auto row : rows)
+      if (may_do_steps(row()))
+        if (std::shared_ptr<Payload> both = row().joined(first, second)) return both;
+    return nullptr;
   }
   std::optional<Followed> followed(const Step& product, const Step& follower, bool keeps,
                                    Device device) const override {
-    if (!keeps)
-      if (std::optional<Followed> both = gated_few_rows(product, follower)) return both;
-    return followed_product(product, follower, keeps, device);
+    for (const auto row : rows)
+      if (may_do_steps(row()))
+        if (std::optional<Followed> both = row().followed(product, follower, keeps, device)) return both;
+    return {};
   }
   std::size_t most_sets(const loop::Kernel& kernel, Device device) const override {
     if (device.type != Device::Type::cuda) return 1;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/large_device.hpp"
 #include "base/options.hpp"
 #include "loop/device_team.hpp"
 #include "loop/narrow.hpp"
@@ -47,7 +48,8 @@ bool has_short_rows(const Kernel& kernel) {
 
 // Few long rows leave most of a device idle: a row is one block's. Cut, they are two launches for each walk.
 bool has_long_rows(const Kernel& kernel) {
-  constexpr std::int64_t most_rows = 132, least = 16384, least_of_walks = 32768, least_a_row = 512;
+  constexpr std::int64_t most_rows = large_device::multiprocessors;
+  constexpr std::int64_t least = 16384, least_of_walks = 32768, least_a_row = 512;
   const Dim rows = kernel.outer_count(), length = kernel.inner_count();
   return rows.is_constant() && length.is_constant() && rows.constant() <= most_rows &&
          length.constant() > std::max(loop::walks_once(kernel) ? least : least_of_walks, least_a_row * rows.constant());
@@ -55,7 +57,7 @@ bool has_long_rows(const Kernel& kernel) {
 // Elements of a part of such a row, by its shape alone: two parts and more for each multiprocessor of a large device,
 // whole packs, and no rest, which would be a launch of its own, where the length has such a divisor.
 std::int64_t part_of_row(const Kernel& kernel) {
-  constexpr std::int64_t units = 264, least = 512, pack = 8;
+  constexpr std::int64_t units = 2 * large_device::multiprocessors, least = 512, pack = 8;
   const std::int64_t rows = kernel.outer_count().constant(), length = kernel.inner_count().constant();
   const std::int64_t wanted = std::max(least, length * rows / units / pack * pack);
   for (std::int64_t away = 0; away <= wanted / 2; away += pack)
@@ -75,7 +77,7 @@ bool has_few_columns(const Kernel& kernel) {
   return rows.is_constant() && columns.is_constant() && columns.constant() <= 8192 &&
          rows.constant() >= 4 * device_part_rows;
 }
-// About so many blocks of 256 columns are three for each multiprocessor of a large device, and few parts to be joined.
+// About so many blocks of 256 columns: nearly three for each multiprocessor of a large device, few parts to be joined.
 std::int64_t rows_of_few_columns(const Kernel& kernel) {
   constexpr std::int64_t units = 384, columns_of_unit = 256, many = 8192;
   const std::int64_t rows = kernel.inner_count().constant(), points = rows * kernel.outer_count().constant();

@@ -6,7 +6,10 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <string>
 
+#include "base/storage.hpp"
+#include "record/evaluate.hpp"
 #include "weft/compile.hpp"
 #include "weft/ops.hpp"
 
@@ -126,6 +129,66 @@ TEST_CASE("a byte offset counts; misaligned elements are copied") {
   empty.managed.dl_tensor.data = nullptr;
   CHECK(static_cast<std::int64_t>(from_dlpack(&empty.managed).element_count()) == 0);
   CHECK(empty.deleted == 1);
+}
+
+// A CUDA device whose memory is the host's, while this lives.
+class FakeDevice {
+ public:
+  FakeDevice() {
+    log() = {};
+    DeviceInterface& table = device_interface(Device::Type::cuda);
+    table.allocate = [](Device device, std::size_t bytes, Queue*) {
+      Storage* const storage = allocate(Device::cpu(), bytes);
+      storage->device = device;
+      return storage;
+    };
+    table.copy = [](void* to, Device, const void* from, Device, std::size_t bytes, Queue*) {
+      std::memcpy(to, from, bytes);
+      log() += "copy ";
+    };
+    table.synchronize = [](Device) { log() += "wait "; };
+  }
+  FakeDevice(const FakeDevice&) = delete;
+  ~FakeDevice() { device_interface(Device::Type::cuda) = saved_; }
+  static std::string& log() {
+    static std::string text;
+    return text;
+  }
+
+ private:
+  DeviceInterface saved_ = device_interface(Device::Type::cuda);
+};
+
+TEST_CASE(
+    "memory of a device that does not begin at a multiple of 16 bytes is copied there, once it is known to be done") {
+  const FakeDevice device;
+  for (const std::uint64_t offset : {0, 2, 4, 8, 16}) {
+    CAPTURE(offset);
+    alignas(16) float elements[12] = {};
+    const float given[] = {1, 2, 3, 4};
+    std::memcpy(reinterpret_cast<char*>(elements) + offset, given, sizeof given);
+    Foreign foreign({2, 2});
+    foreign.managed.dl_tensor.data = elements;
+    foreign.managed.dl_tensor.device = {2, 0};
+    foreign.managed.dl_tensor.byte_offset = offset;
+    FakeDevice::log().clear();
+    {
+      const Tensor x = from_dlpack(&foreign.managed);
+      CHECK((x.device() == Device::cuda()));
+      const auto* const at = static_cast<const char*>(storage_of(x)->data);
+      const bool is_copied = offset % 16 != 0;
+      CHECK((at == reinterpret_cast<const char*>(elements) + offset) == !is_copied);
+      CHECK(reinterpret_cast<std::uintptr_t>(at) % 16 == 0);
+      CHECK(std::memcmp(at, given, sizeof given) == 0);
+      CHECK(FakeDevice::log() == (is_copied ? "copy wait " : ""));
+      CHECK(foreign.deleted == (is_copied ? 1 : 0));
+    }
+    CHECK(foreign.deleted == 1);
+  }
+  Foreign columns({2, 3}, {1, 2});
+  columns.managed.dl_tensor.device = {2, 0};
+  CHECK_THROWS_WITH_AS(from_dlpack(&columns.managed), doctest::Contains("is not in row-major order"), Error);
+  CHECK(columns.deleted == 1);
 }
 
 TEST_CASE("nothing is written to memory of others") {

@@ -100,6 +100,29 @@ TEST_CASE("what watches a compilation is called after each stage, with what that
   CHECK(texts_of(*executable).kernels.size() == 1);
 }
 
+TEST_CASE("of graphs that are compiled apart each reports every stage once; they are compiled at once" *
+          test::needs(test::a_compiler)) {
+  std::vector<Graph> graphs;
+  for (const double factor : {2.0, 3.0}) {
+    Recording r;
+    graphs.push_back(r.graph({exp(r.x()) * factor}));
+  }
+  PipelineOptions options;
+  options.apart = true;
+  const auto all = compile_graphs(std::move(graphs), options);
+  REQUIRE(all.size() == 2);
+  CHECK(all[0]->plan.source_path != all[1]->plan.source_path);
+  std::vector<double> milliseconds;
+  for (const auto& executable : all) {
+    Names names = every_pass;
+    names.insert(names.end(), {"schedule", "memory", "generate", "compile", "launches"});
+    CHECK(names_of(executable->stages) == names);
+    milliseconds.push_back(
+        std::ranges::find(executable->stages, std::string("compile"), &StageReport::name)->milliseconds);
+  }
+  CHECK(milliseconds[0] == milliseconds[1]);
+}
+
 TEST_CASE("texts are made of what was kept, as often as they are asked for, from any thread" *
           test::needs(test::a_compiler)) {
   const auto compiled = [](const PipelineOptions& options) {

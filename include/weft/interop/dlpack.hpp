@@ -49,9 +49,10 @@ M* to_dlpack(const Tensor& tensor, Loc loc = Loc::current()) {
 // tensor and on views of it goes, or before an Error is thrown: by any thread, so it must not call Weft or wait for a
 // thread that does. Weft never writes to the memory; nobody else may either
 // while the tensor is in use. Elements on the host are copied once, and the deleter called at once, where the first is
-// not aligned to its size or a stride is negative. On a CUDA device they must be aligned and in row-major order, and
-// the work that makes them must be done. Throws where the device, the dtype (complex, several lanes, fewer bits than a
-// byte), the rank (more than 8 axes) or the version (not 1) has no counterpart, and inside a compiled function.
+// not aligned to its size or a stride is negative; elements on a CUDA device, where the first is not aligned to 16
+// bytes. There they must be in row-major order, and the work that makes them must be done. Throws where the device, the
+// dtype (complex, several lanes, fewer bits than a byte), the rank (more than 8 axes) or the version (not 1) has no
+// counterpart, and inside a compiled function.
 template <dlpack::Managed M>
 Tensor from_dlpack(M* managed, Loc loc = Loc::current()) {
   if constexpr (dlpack::Versioned<M>)

@@ -25,8 +25,8 @@ struct MemoryOwner {
 // A tensor with a copy of the elements, which lie on the host.
 Tensor copy_strided(const char* operation, const StridedMemory& memory, Loc loc);
 // A tensor over the memory itself. The owner is dropped when no handle is left, or before an error is thrown. Elements
-// on the host are copied, and the owner dropped at once, where they are misaligned or a stride is negative. Throws
-// where a device's are misaligned or not in row-major order.
+// are copied, and the owner dropped at once, where they are misaligned: on the host to an element, on a device to 16
+// bytes; on the host where a stride is negative too. Throws where a device's are not in row-major order.
 Tensor adopt_strided(const char* operation, const StridedMemory& memory, Device device, MemoryOwner owner, Loc loc);
 // Throws where the strides are not one for each axis, or reach elements outside the `count` that there are.
 StridedMemory checked_strides(const char* operation, const void* from, DType dtype, const Shape& shape,

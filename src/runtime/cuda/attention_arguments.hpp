@@ -1,39 +1,31 @@
-// What our own kernels of attention are given, whichever they are: a part of their arguments as
-// weft/detail/cuda_attention.inc and cuda_attention_split.inc have them. In: the sizes of a call and its buffers.
+// What our own kernels of attention are given, whichever they are: a part of their arguments. In: the sizes of a call
+// and its buffers.
 #pragma once
 #include "base/fail.hpp"
 #include "base/storage.hpp"
 #include "runtime/cuda/attention.hpp"
+#include "runtime/cuda/kernel_arguments.hpp"
 
 namespace weft::runtime::cuda {
 
 inline constexpr int no_bound = 1 << 29;  // more keys than there are
 
-struct HeadStrides {
-  std::int64_t batch, head, row;
-};
 inline HeadStrides head_strides(const AttentionSizes& sizes, Attended value) {
   const auto& all = sizes.strides[static_cast<std::size_t>(value)];
   return {all[0], all[1], all[2]};
 }
 
-struct AttentionCounts {
-  int batch, heads, key_heads, queries, keys;
-  float scale;
-};
 inline AttentionCounts attention_counts(const AttentionSizes& sizes) {
   return {static_cast<int>(sizes.batch),   static_cast<int>(sizes.heads), static_cast<int>(sizes.key_heads),
           static_cast<int>(sizes.queries), static_cast<int>(sizes.keys),  sizes.scale};
 }
 
-// Where the value begins in its buffer. Throws Error where that is no multiple of 16 bytes, and `is_aligned` asks for
-// it.
+// Where the value begins in its buffer: where `is_aligned` asks for it, at a multiple of 16 bytes. Providers offer no
+// other offsets (Provider::alignment), and memory of others that begins elsewhere was copied (interop/strided.cpp).
 inline void* attended_place(const AttentionSizes& sizes, Attended value, void* buffer, std::int64_t offset,
                             bool is_aligned) {
   void* const place = static_cast<std::byte*>(buffer) + storage_bytes(info(sizes.dtype_of(value)), offset);
-  if (is_aligned && reinterpret_cast<std::uintptr_t>(place) % 16 != 0)
-    fail("scaled_dot_product_attention", {}, "reads memory from multiples of 16 bytes on, and a value begins at ",
-         place);
+  WEFT_CHECK(!is_aligned || reinterpret_cast<std::uintptr_t>(place) % 16 == 0, "attention reads a value at ", place);
   return place;
 }
 

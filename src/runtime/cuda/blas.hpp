@@ -27,8 +27,8 @@ class LibraryProduct {
   LibraryProduct(LibraryProduct&&) noexcept;
   LibraryProduct& operator=(LibraryProduct&&) noexcept;
   ~LibraryProduct();
-  // `bias`: of a product that has one. `aux`: the argument that the epilogue keeps, or reads, as c lies. Throws Error
-  // where the library has no kernel.
+  // `bias`: of a product that has one. `aux`: the argument that the epilogue keeps, or reads, as c lies. Throws
+  // NoLibraryKernel where the library has none.
   void run(const void* a, const void* b, const void* bias, void* c, const Queue* queue,
            const void* aux = nullptr) const;
 

@@ -100,10 +100,10 @@ std::string compile(const std::string& source, const std::string& architecture, 
 }
 
 std::string cached_or_compiled(const std::string& source, const std::string& architecture, Effort effort,
-                               std::atomic<bool>& compiled) {
+                               char& compiled) {
   const Digest key = key_of(without_comments(source), architecture, effort);
   if (std::optional<CacheEntry> entry = find_entry(key)) return std::move(entry->payload);
-  compiled = true;
+  compiled = 1;
   const auto start = std::chrono::steady_clock::now();
   std::string cubin = compile(source, architecture, effort);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -121,18 +121,18 @@ std::string cached_or_compiled(const std::string& source, const std::string& arc
 }  // namespace
 
 std::vector<std::string> compile_units(std::span<const std::string> units, const std::string& architecture,
-                                       Effort effort, bool* compiled) {
+                                       Effort effort, std::vector<bool>* compiled) {
   // Held so that no fork happens inside of NVRTC: the child could never use it. One set of units takes all cores
   // anyway.
   const std::lock_guard lock(process_mutex(LockOrder::device_compiler));
   std::vector<std::string> cubins(units.size());
   std::vector<std::exception_ptr> errors(units.size());
   std::atomic<std::size_t> next{0};
-  std::atomic<bool> any_compiled = false;
+  std::vector<char> made(units.size());  // by several threads at once, unlike bits of one vector<bool>
   const auto work = [&] {
     for (std::size_t i = next++; i < units.size(); i = next++) {
       try {
-        cubins[i] = cached_or_compiled(units[i], architecture, effort, any_compiled);
+        cubins[i] = cached_or_compiled(units[i], architecture, effort, made[i]);
       } catch (...) {
         errors[i] = std::current_exception();
       }
@@ -148,7 +148,7 @@ std::vector<std::string> compile_units(std::span<const std::string> units, const
   helpers.clear();
   for (const std::exception_ptr& error : errors)
     if (error) std::rethrow_exception(error);
-  if (compiled) *compiled = any_compiled;
+  if (compiled) compiled->assign(made.begin(), made.end());
   return cubins;
 }
 
@@ -162,10 +162,14 @@ Code::LoadedModule::~LoadedModule() {
 }
 
 Code::Code(std::span<const std::string> units, std::span<const std::string> functions, Device device,
-           std::vector<std::string> images) {
+           std::vector<std::string> images, bool compiled)
+    : compiled_(compiled) {
   const DeviceState& state = use(device);
-  compiled_ = !images.empty();
-  if (images.empty()) images = compile_units(units, state.architecture, Effort::run, &compiled_);
+  if (images.empty()) {
+    std::vector<bool> each;
+    images = compile_units(units, state.architecture, Effort::run, &each);
+    compiled_ = std::ranges::find(each, true) != each.end();
+  }
   load(images, functions, device);
   std::string text;
   for (const std::string& unit : units) text += unit;

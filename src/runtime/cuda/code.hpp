@@ -19,10 +19,10 @@ namespace weft::runtime::cuda {
 // for no more.
 enum class Effort { run, check };
 
-// An image for each, from the cache where it has them; `compiled` is set where one was not there. Throws CompileError
-// with NVRTC's words, and says where the source was kept.
+// An image for each, from the cache where it has them; `compiled`: of each, whether it was not there. Throws
+// CompileError with NVRTC's words, and says where the source was kept.
 std::vector<std::string> compile_units(std::span<const std::string> units, const std::string& architecture,
-                                       Effort effort = Effort::run, bool* compiled = nullptr);
+                                       Effort effort = Effort::run, std::vector<bool>* compiled = nullptr);
 
 // What is loaded, as data. Function i is in image i % images.size().
 struct CodeImages {
@@ -45,8 +45,9 @@ class KeptCode final : public Functions {
 class Code final : public Functions {
  public:
   // Compiles, where `images` does not have what was compiled, and loads. Function i is in unit i % units.size().
+  // `compiled`: one of the images was not in the cache.
   Code(std::span<const std::string> units, std::span<const std::string> functions, Device device,
-       std::vector<std::string> images = {});
+       std::vector<std::string> images = {}, bool compiled = false);
   // Loads, and compiles nothing but PTX, which the driver does.
   Code(const CodeImages& code, Device device);
   Code(const Code&) = delete;

@@ -1,21 +1,14 @@
 #include "runtime/cuda/depthwise.hpp"
 
 #include "base/fail.hpp"
+#include "runtime/cuda/kernel_arguments.hpp"
 
 namespace weft::runtime::cuda {
 
 namespace {
 
-constexpr std::int64_t pack = 8, most_packs = 16, most_kernel = 7, most_step = 2;
-
-// As weft/detail/cuda_depthwise.inc has them.
-struct Arguments {
-  const void *images, *weights;
-  void* result;
-  int batch, channels, height, width, rows, columns, low_down, low_across;
-  int packs, groups;
-  int tiles_down, tiles_across;
-};
+constexpr std::int64_t pack = depthwise_pack, most_packs = depthwise_most_channels / pack;
+constexpr std::int64_t most_kernel = 7, most_step = 2;
 
 std::int64_t pieces(std::int64_t size, std::int64_t piece) { return (size + piece - 1) / piece; }
 
@@ -52,26 +45,26 @@ void DeviceDepthwise::run(const StepCall& call) const {
   for (std::int64_t i = 1; i <= most_packs; ++i)
     if (s.groups / pack % i == 0) packs = i;
   const auto number = [](std::int64_t value) { return static_cast<int>(value); };
-  Arguments arguments{.images = at(0),
-                      .weights = at(1),
-                      .result = at(2),
-                      .batch = number(s.batch),
-                      .channels = number(s.groups),
-                      .height = number(s.size[0]),
-                      .width = number(s.size[1]),
-                      .rows = number(s.positions[0]),
-                      .columns = number(s.positions[1]),
-                      .low_down = number(s.low[0]),
-                      .low_across = number(s.low[1]),
-                      .packs = number(packs),
-                      .groups = number(s.groups / pack / packs),
-                      .tiles_down = number(pieces(s.positions[0], depthwise_tile[0])),
-                      .tiles_across = number(pieces(s.positions[1], depthwise_tile[1]))};
+  DepthwiseArguments arguments{.images = at(0),
+                               .weights = at(1),
+                               .result = at(2),
+                               .batch = number(s.batch),
+                               .channels = number(s.groups),
+                               .height = number(s.size[0]),
+                               .width = number(s.size[1]),
+                               .rows = number(s.positions[0]),
+                               .columns = number(s.positions[1]),
+                               .low_down = number(s.low[0]),
+                               .low_across = number(s.low[1]),
+                               .packs = number(packs),
+                               .groups = number(s.groups / pack / packs),
+                               .tiles_down = number(pieces(s.positions[0], depthwise_tile[0])),
+                               .tiles_across = number(pieces(s.positions[1], depthwise_tile[1]))};
   void* parameters[] = {&arguments};
   const std::int64_t tiles = s.batch * arguments.tiles_down * arguments.tiles_across;
   const auto blocks = static_cast<unsigned>(pieces(tiles, function_.threads / packs) * arguments.groups),
              threads = static_cast<unsigned>(function_.threads);
-  if (!launches_dependent(device_, call.queue))
+  if (!begin_launch(device_, call.queue))
     return check(driver().cuLaunchKernel(function_.entry, blocks, 1, 1, threads, 1, 1, 0, call.queue->stream,
                                          parameters, nullptr),
                  "cuLaunchKernel");

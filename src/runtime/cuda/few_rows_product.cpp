@@ -12,26 +12,7 @@ namespace weft::runtime::cuda {
 
 namespace {
 
-constexpr std::int64_t rows_of_tile = 8, sums_of_tile = 128, most_groups = 1024;
-
-// As weft/detail/cuda_few_rows.inc has them.
-struct ArgumentsOfPart {
-  const void *weights, *bias;
-  void* result;
-  std::int64_t weights_row, result_row;
-  int n, tile_end;
-};
-struct Arguments {
-  const void* x;
-  ArgumentsOfPart parts[few_rows_most_products];
-  float* sums;
-  std::uint32_t* arrivals;
-  std::int64_t x_row;
-  int m, k;
-  int part_count, tiles;
-  int slices, k_of_warp;
-  int begins_early;
-};
+constexpr std::int64_t most_groups = 1024;
 
 std::int64_t pieces(std::int64_t size, std::int64_t piece) { return (size + piece - 1) / piece; }
 
@@ -120,13 +101,13 @@ std::size_t FewRowsProduct::workspace(std::span<const std::int64_t> numbers) con
   std::int64_t tiles = 0, slices = 0;
   for (const Part& part : parts_) {
     const Matmul p = part.product.product(numbers);
-    tiles += pieces(p.n, rows_of_tile), slices = depth_parts(p.k, depth_).slices;
+    tiles += pieces(p.n, FewRowsTile::rows), slices = depth_parts(p.k, depth_).slices;
   }
-  return slices == 1 ? 0 : static_cast<std::size_t>(slices * tiles * sums_of_tile) * sizeof(float);
+  return slices == 1 ? 0 : static_cast<std::size_t>(slices * tiles * FewRowsTile::sums) * sizeof(float);
 }
 
 void FewRowsProduct::run(const StepCall& call) const {
-  Arguments arguments{};
+  FewRowsArguments arguments{};
   std::array<ProductNumbers::Operands, few_rows_most_products> operands;
   bool is_aligned = true;
   std::int64_t tiles = 0;
@@ -135,7 +116,7 @@ void FewRowsProduct::run(const StepCall& call) const {
     const ProductNumbers::Operands at = operands[i] =
         parts_[i].product.first(call.pointers + parts_[i].buffer, call.numbers);
     is_aligned &= (reinterpret_cast<std::uintptr_t>(at.a) | reinterpret_cast<std::uintptr_t>(at.b)) % 16 == 0;
-    tiles += pieces(p.n, rows_of_tile);
+    tiles += pieces(p.n, FewRowsTile::rows);
     arguments.x = at.a, arguments.x_row = p.a_row;
     arguments.m = static_cast<int>(p.m), arguments.k = static_cast<int>(p.k);
     arguments.parts[i] = {at.b, at.bias, at.c, p.b_column, p.c_row, static_cast<int>(p.n), static_cast<int>(tiles)};
@@ -161,7 +142,7 @@ void FewRowsProduct::run(const StepCall& call) const {
   void* parameters[] = {&arguments};
   const auto blocks = static_cast<unsigned>(groups * parts.slices), threads = static_cast<unsigned>(function_.threads),
              shared = static_cast<unsigned>(function_.shared);
-  if (!launches_dependent(device_, call.queue))
+  if (!begin_launch(device_, call.queue))
     return check(driver().cuLaunchKernel(function_.entry, blocks, 1, 1, threads, 1, 1, shared, call.queue->stream,
                                          parameters, nullptr),
                  "cuLaunchKernel");

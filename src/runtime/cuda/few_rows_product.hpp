@@ -1,6 +1,7 @@
 // Products of up to 16 rows with many weights by our own kernel, which reads the weights once at the speed of memory
 // (weft/detail/cuda_few_rows.inc). In: sizes, a loaded function. Out: a step that queues it on the device's stream.
 #pragma once
+#include "runtime/cuda/kernel_arguments.hpp"
 #include "runtime/cuda/steps.hpp"
 #include "runtime/cuda/stored_steps.hpp"
 #include "runtime/product_numbers.hpp"
@@ -8,7 +9,6 @@
 namespace weft::runtime::cuda {
 
 inline constexpr std::int64_t few_rows_most = 16, few_rows_warps = 16;
-inline constexpr std::size_t few_rows_most_products = 3;  // of a launch
 
 // How the kernel's blocks share k. It follows from sizes alone, and so do the roundings.
 struct DepthParts {

@@ -7,7 +7,7 @@
 
 namespace weft::runtime::cuda {
 
-FollowedProduct::FollowedProduct(const FollowedProductFields& what, const Preparation& preparation)
+FollowedProduct::FollowedProduct(const FollowedProductCall& what, const Preparation& preparation)
     : what_(what),
       product_(what.product, preparation.numbers),
       inputs_(what.product.has_bias ? 3 : 2),
@@ -18,7 +18,7 @@ FollowedProduct::FollowedProduct(const FollowedProductFields& what, const Prepar
   Matmul product = product_.product(preparation.numbers.constants());
   alone_ = LibraryProduct::make(device, product, what.product.measures);
   product.has_bias |= what.bias < what.buffers;
-  both_ = LibraryProduct::make(device, product, what.product.measures, static_cast<Epilogue>(what.epilogue));
+  both_ = LibraryProduct::make(device, product, what.product.measures, what.epilogue);
   WEFT_CHECK(alone_ && both_, "a product that cuBLASLt does not take");
 }
 
@@ -44,9 +44,7 @@ void FollowedProduct::run(const StepCall& call) const {
     const void* const aux = what_.keeps ? at.c : what_.aux < what_.buffers ? buffers[what_.aux] : nullptr;
     try {
       return both_->run(at.a, at.b, bias, buffers[what_.result], call.queue, aux);
-    } catch (const OutOfMemory&) {
-      throw;
-    } catch (const Error&) {
+    } catch (const NoLibraryKernel&) {
       refused_.store(true, std::memory_order_relaxed);
     }
   }

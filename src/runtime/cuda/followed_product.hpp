@@ -5,26 +5,33 @@
 #include <atomic>
 
 #include "runtime/cuda/steps.hpp"
-#include "runtime/cuda/stored_steps.hpp"
 #include "runtime/product_numbers.hpp"
 
 namespace weft::runtime::cuda {
+
+inline constexpr std::size_t most_followed_buffers = 16;
+
+// What a call is. No plan on disk has one: only where there is a device is it known whether both are one kernel.
+struct FollowedProductCall {
+  Contraction product;
+  std::size_t buffers = 0, place = 0;  // of the pointwise kernel, and which of them is the product
+  bool keeps = false;                  // the product is a value of its own too
+  std::vector<Dim> sizes;              // the slots of the pointwise kernel
+  Epilogue epilogue = Epilogue::none;
+  std::size_t bias = 0, aux = 0, result = 0;  // its operands among the kernel's buffers; `buffers`: there is none
+};
 
 // Buffers: a, b, the bias if there is one, then those of the pointwise kernel in its order, without that of the product
 // unless the product is kept.
 class FollowedProduct final : public Runnable {
  public:
-  FollowedProduct(const FollowedProductFields& what, const Preparation& preparation);
-  // Of a plan of this machine's cache, where nothing else is asked of a generated kernel.
-  bool fits(std::span<const std::int64_t>, std::span<const Room> rooms) const override {
-    return rooms.size() == inputs_ + what_.buffers - (what_.keeps ? 0 : 1);
-  }
+  FollowedProduct(const FollowedProductCall& what, const Preparation& preparation);
   std::size_t workspace(std::span<const std::int64_t> numbers) const override;
   bool has_workspace() const override { return !what_.keeps; }
   void run(const StepCall& call) const override;
 
  private:
-  const FollowedProductFields what_;
+  const FollowedProductCall what_;
   ProductNumbers product_;
   std::size_t inputs_;  // of the product
   std::optional<LibraryProduct> both_, alone_;

@@ -3,20 +3,12 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
-#include "runtime/cuda/tensor_map.hpp"
+#include "runtime/cuda/kernel_arguments.hpp"
 
 namespace weft::runtime::cuda {
 namespace {
 
-// As weft/detail/cuda_product.inc and cuda_groups.inc have them.
-constexpr std::uint32_t tile_rows = 128, tile_columns = 256, tile_depth = 64, box = 64;
-struct Arguments {
-  TensorMap a, b, c;
-  const void* ends;
-  void* result;
-  std::int64_t m, n, k;
-  int rows, groups;
-};
+using Tile = ProductTile;
 
 std::int64_t pieces(std::int64_t size, std::int64_t piece) { return (size + piece - 1) / piece; }
 
@@ -48,21 +40,20 @@ void DeviceGroupedProduct::run(const StepCall& call) const {
   if (rows > most || m > most || n > most) fail("grouped_matmul", {}, "of more than 2^30 rows or columns");
   const auto at = [&](std::size_t i, std::int64_t bytes) {
     std::byte* const place = static_cast<std::byte*>(call.pointers[i]) + size[7 + i] * bytes;
-    if (bytes == 2 && reinterpret_cast<std::uintptr_t>(place) % 16 != 0)
-      fail("grouped_matmul", {}, "reads memory from multiples of 16 bytes on, and a value begins at ",
-           static_cast<const void*>(place));
+    WEFT_CHECK(bytes != 2 || reinterpret_cast<std::uintptr_t>(place) % 16 == 0, "a grouped product reads a value at ",
+               static_cast<const void*>(place));
     return place;
   };
-  Arguments arguments{.a = {},
-                      .b = {},
-                      .c = {},
-                      .ends = at(2, 8),
-                      .result = at(3, 2),
-                      .m = m,
-                      .n = n,
-                      .k = of_rows_ ? rows : m,
-                      .rows = static_cast<int>(rows),
-                      .groups = static_cast<int>(groups)};
+  GroupsArguments arguments{.a = {},
+                            .b = {},
+                            .c = {},
+                            .ends = at(2, 8),
+                            .result = at(3, 2),
+                            .m = m,
+                            .n = n,
+                            .k = of_rows_ ? rows : m,
+                            .rows = static_cast<int>(rows),
+                            .groups = static_cast<int>(groups)};
   if (rows == 0) {
     if (of_rows_)
       check(driver().cuMemsetD32Async(reinterpret_cast<Pointer>(arguments.result), 0,
@@ -70,18 +61,19 @@ void DeviceGroupedProduct::run(const StepCall& call) const {
             "cuMemsetD32Async");
     return;
   }
-  const std::uint32_t a_rows = of_rows_ ? tile_depth : tile_rows, b_rows = by_rows_ ? tile_depth : tile_columns;
-  const MappedAxis x[] = {{m, 1, box}, {rows, x_row, a_rows}}, y_of_rows[] = {{n, 1, box}, {rows, y_row, tile_depth}};
+  const std::uint32_t a_rows = of_rows_ ? Tile::depth : Tile::rows, b_rows = by_rows_ ? Tile::depth : Tile::columns;
+  const MappedAxis x[] = {{m, 1, Tile::box}, {rows, x_row, a_rows}},
+                   y_of_rows[] = {{n, 1, Tile::box}, {rows, y_row, Tile::depth}};
   const std::int64_t inner = by_rows_ ? n : m, outer = by_rows_ ? m : n;
-  const MappedAxis y[] = {{inner, 1, box}, {outer, y_row, b_rows}, {groups, y_group, 1}};
-  const MappedAxis c[] = {{n, 1, box}, {of_rows_ ? m : rows, n, box}, {groups, m * n, 1}};
+  const MappedAxis y[] = {{inner, 1, Tile::box}, {outer, y_row, b_rows}, {groups, y_group, 1}};
+  const MappedAxis c[] = {{n, 1, Tile::box}, {of_rows_ ? m : rows, n, Tile::box}, {groups, m * n, 1}};
   using Axes = std::span<const MappedAxis>;
   const bool described = describe(arguments.a, dtype_, at(0, 2), x) &&
                          describe(arguments.b, dtype_, at(1, 2), of_rows_ ? Axes(y_of_rows) : Axes(y)) &&
                          describe(arguments.c, dtype_, arguments.result, Axes(c).first(of_rows_ ? 3 : 2));
   WEFT_CHECK(described, "the driver takes no tensor map of a grouped product");
-  const std::int64_t down = of_rows_ ? pieces(m, tile_rows) * groups : pieces(rows, tile_rows) + groups;
-  const std::int64_t tiles = down * pieces(n, tile_columns);
+  const std::int64_t down = of_rows_ ? pieces(m, Tile::rows) * groups : pieces(rows, Tile::rows) + groups;
+  const std::int64_t tiles = down * pieces(n, Tile::columns);
   void* parameters[] = {&arguments};
   check(driver().cuLaunchKernel(
             function_.entry, static_cast<unsigned>(std::min<std::int64_t>(tiles, device_.multiprocessors)), 1, 1,

@@ -175,8 +175,10 @@ const BlasLt& blas() {
 }
 
 void check_blas(int result, const char* call) {
-  constexpr int no_memory = 3;
+  constexpr int no_memory = 3, invalid_value = 7, wrong_architecture = 8, not_supported = 15;  // cublasStatus_t
   if (result == no_memory) throw OutOfMemory(concat_text("[cuda] ", call, ": cuBLAS found no memory").c_str());
+  const bool has_none = result == invalid_value || result == wrong_architecture || result == not_supported;
+  if (has_none) throw NoLibraryKernel(concat_text("[cuda] ", call, ": cuBLAS's status ", result).c_str());
   if (result != 0) fail("cuda", {}, call, ": cuBLAS's status ", result);
 }
 

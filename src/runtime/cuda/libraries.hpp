@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 
+#include "weft/error.hpp"
+
 namespace weft::runtime::cuda {
 
 using Pointer = std::uint64_t;  // CUdeviceptr
@@ -189,6 +191,11 @@ struct BlasLt {
                         void* workspace, std::size_t workspace_bytes, Stream* stream);
 };
 const BlasLt& blas();
+// The library has no kernel for what was asked.
+struct NoLibraryKernel final : Error {
+  using Error::Error;
+};
+// Throws OutOfMemory, NoLibraryKernel, or else Error.
 void check_blas(int result, const char* call);
 
 // libcudnn.so.9: convolutions, and graphs of operations (attention).

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/large_device.hpp"
 #include "runtime/cuda/attention_arguments.hpp"
 #include "runtime/cuda/steps.hpp"
 
@@ -9,27 +10,11 @@ namespace weft::runtime::cuda {
 
 namespace {
 
-constexpr std::int64_t multiprocessors = 132;      // of an H100
+using large_device::multiprocessors;
 constexpr std::int64_t columns_of_one_block = 64;  // that fill a multiprocessor; of less two
 constexpr std::int64_t most_parts = 128;
 constexpr std::int64_t keys_of_long_part = 1024;
 constexpr int first_with_clusters = 90;
-constexpr std::int64_t rows_of_tile = 16, keys_of_warp = 16;
-
-// As weft/detail/cuda_attention_split.inc has them.
-struct Numbers {
-  float greatest, total;
-};
-struct Arguments {
-  const void *query, *key, *value, *mask;
-  void* output;
-  float *stats, *sums;
-  Numbers* numbers;
-  HeadStrides q, k, v, o, of_stats, of_mask;
-  std::int64_t of_mask_key;
-  AttentionCounts counts;
-  int after, parts, cluster;
-};
 
 constexpr Attended all_values[] = {Attended::query, Attended::key,    Attended::value,
                                    Attended::mask,  Attended::output, Attended::stats};
@@ -40,7 +25,7 @@ std::int64_t pieces(std::int64_t size, std::int64_t piece) { return (size + piec
 
 KeyParts key_parts(const AttentionSizes& s, std::int64_t columns, bool has_clusters) {
   const std::int64_t rows = s.key_heads == 0 ? 0 : s.heads / s.key_heads * s.queries;
-  const std::int64_t tiles = s.batch * s.key_heads * pieces(rows, rows_of_tile);
+  const std::int64_t tiles = s.batch * s.key_heads * pieces(rows, SplitAttentionTile::rows);
   if (tiles == 0 || s.keys == 0) return {1, 1, tiles};
   const std::int64_t wanted_blocks = multiprocessors * std::max<std::int64_t>(columns_of_one_block / columns, 1);
   std::int64_t parts = 1;
@@ -69,7 +54,7 @@ SplitAttention::SplitAttention(const AttentionSizes& fixed, std::span<const Dim>
   WEFT_CHECK(preparation.entry.inner.size() == kernels_.size(), "attention of few queries is two kernels");
   for (std::size_t i = 0; i < kernels_.size(); ++i)
     kernels_[i] = AttentionKernel::of(preparation, preparation.entry.inner[i]);
-  columns_ = std::max<std::int64_t>(kernels_[0].threads / 32, 1) * keys_of_warp;
+  columns_ = std::max<std::int64_t>(kernels_[0].threads / 32, 1) * SplitAttentionTile::keys_of_warp;
   if (Function* const function = kernels_[0].function; function && driver().cuLaunchKernelEx) {
     int version = 0;  // 90: of sm_90
     check(driver().cuFuncGetAttribute(&version, function_text_version, function), "cuFuncGetAttribute");
@@ -116,7 +101,7 @@ std::size_t SplitAttention::workspace(std::span<const std::int64_t> numbers) con
   const std::int64_t left = split.parts / split.cluster, rows = s.batch * s.heads * s.queries;
   if (left == 1) return 0;
   return static_cast<std::size_t>(left * rows) *
-         (static_cast<std::size_t>(s.value_features) * sizeof(float) + sizeof(Numbers));
+         (static_cast<std::size_t>(s.value_features) * sizeof(float) + sizeof(RowNumbers));
 }
 
 void SplitAttention::queue(const AttentionKernel& kernel, std::int64_t blocks, std::int64_t cluster, void* arguments,
@@ -156,27 +141,27 @@ void SplitAttention::run(const StepCall& call) const {
   const KeyParts split = parts(s);
   const std::int64_t left = split.parts / split.cluster;  // to the second kernel
   auto* const sums = reinterpret_cast<float*>(call.workspace.data());
-  Arguments arguments{.query = place(Attended::query),
-                      .key = place(Attended::key),
-                      .value = place(Attended::value),
-                      .mask = place(Attended::mask),
-                      .output = place(Attended::output),
-                      .stats = static_cast<float*>(place(Attended::stats)),
-                      .sums = sums,
-                      .numbers = reinterpret_cast<Numbers*>(sums + left * rows * s.value_features),
-                      .q = strides(Attended::query),
-                      .k = strides(Attended::key),
-                      .v = strides(Attended::value),
-                      .o = strides(Attended::output),
-                      .of_stats = strides(Attended::stats),
-                      .of_mask = strides(Attended::mask),
-                      .of_mask_key = s.strides[static_cast<std::size_t>(Attended::mask)][3],
-                      .counts = attention_counts(s),
-                      .after = s.is_causal ? 0 : no_bound,
-                      .parts = static_cast<int>(split.parts),
-                      .cluster = static_cast<int>(split.cluster)};
-  queue(kernels_[0], split.blocks, split.cluster, &arguments, launches_dependent(device_, call.queue), call.queue);
-  if (left > 1) queue(kernels_[1], rows, 1, &arguments, launches_dependent(device_, call.queue, true), call.queue);
+  SplitAttentionArguments arguments{.query = place(Attended::query),
+                                    .key = place(Attended::key),
+                                    .value = place(Attended::value),
+                                    .mask = place(Attended::mask),
+                                    .output = place(Attended::output),
+                                    .stats = static_cast<float*>(place(Attended::stats)),
+                                    .sums = sums,
+                                    .numbers = reinterpret_cast<RowNumbers*>(sums + left * rows * s.value_features),
+                                    .q = strides(Attended::query),
+                                    .k = strides(Attended::key),
+                                    .v = strides(Attended::value),
+                                    .o = strides(Attended::output),
+                                    .of_stats = strides(Attended::stats),
+                                    .of_mask = strides(Attended::mask),
+                                    .of_mask_key = s.strides[static_cast<std::size_t>(Attended::mask)][3],
+                                    .counts = attention_counts(s),
+                                    .after = s.is_causal ? 0 : no_bound,
+                                    .parts = static_cast<int>(split.parts),
+                                    .cluster = static_cast<int>(split.cluster)};
+  queue(kernels_[0], split.blocks, split.cluster, &arguments, begin_launch(device_, call.queue), call.queue);
+  if (left > 1) queue(kernels_[1], rows, 1, &arguments, begin_launch(device_, call.queue, true), call.queue);
 }
 
 }  // namespace weft::runtime::cuda

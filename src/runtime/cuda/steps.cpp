@@ -63,14 +63,15 @@ std::int64_t most_blocks(const DeviceState& device, const Compiled& function) {
 
 }  // namespace
 
-// Programmatic dependent launch of a generated kernel: its blocks may come onto the device while the kernel in front of
-// it ends. No write passes that kernel, and no read of what it may write: every generated kernel waits until it has
-// ended and all it wrote is visible (after_earlier_kernels of cuda.inc), and since that kernel has waited in its turn,
-// so have all before it. The kernels of update_slice, of attention of few queries and of products of few rows begin so
-// too. Kernels of libraries and the others that are no generated ones do not wait, and are launched the ordinary way,
+// Programmatic dependent launch of a kernel that waits: its blocks may come onto the device while the kernel in front
+// of it ends. No write passes that kernel, and no read of what it may write: a kernel that waits calls
+// after_earlier_kernels() of cuda.inc, which returns when the kernel in front has ended and all it wrote is visible;
+// since that kernel has waited in its turn, so have all before it. Every generated kernel waits, and so do those of
+// update_slice, of attention of few queries, of products of few rows and of depthwise convolutions
+// (tests/codegen/cuda_waits_test.cpp). Kernels of libraries and our others do not, and are launched the ordinary way,
 // after all that precedes them. In a recording only a kernel that follows one that waits on its lane is launched so:
 // what else comes before it, a copy or the steps of other lanes, is a full dependency.
-bool launches_dependent(DeviceState& device, const Queue* queue, bool follows) {
+bool begin_launch(DeviceState& device, const Queue* queue, bool follows) {
   static constinit Lazy<const bool> known;
   if (!options().cuda_dependent_launch || device.major < 9) return false;
   if (!known.get([] {
@@ -123,7 +124,7 @@ void DeviceKernel::run(const StepCall& call) const {
   Words words;
   words.add({call.pointers, buffers_}, call.part(parameters_));
   words.launch(call.queue, function_, std::min(blocks, most_blocks(device_, function_)),
-               launches_dependent(device_, call.queue));
+               begin_launch(device_, call.queue));
 }
 
 std::size_t most_sets(std::size_t buffers, std::size_t parameters) {
@@ -150,7 +151,7 @@ void DeviceKernelTable::run(const StepCall& call) const {
   for (const auto& set : sets_) words.add(static_cast<std::uint64_t>(end += share_of_blocks(wanted(set), all, most)));
   for (std::size_t set = 0; set < sets_.size(); ++set)
     words.add({call.pointers + set * buffers_, buffers_}, call.part(sets_[set].second));
-  if (end > 0) words.launch(call.queue, function_, end, launches_dependent(device_, call.queue));
+  if (end > 0) words.launch(call.queue, function_, end, begin_launch(device_, call.queue));
 }
 
 DeviceProduct::DeviceProduct(const Contraction& contraction, const Preparation& preparation, std::span<const Dim> sizes,
@@ -212,8 +213,9 @@ void DeviceUpdate::run(const StepCall& call) const {
               static_cast<std::size_t>(n[0] * whole * element_), call.queue);
   if (count == 0) return;
   const std::int64_t sizes[] = {count, part, whole, n[1], n[2] - n[3], n[5], n[6]};
+  const bool dependent = begin_launch(device_, call.queue) && !copies;  // a copy does not wait
   launch(device_, call.queue, function_, std::min<std::int64_t>((count + 255) / 256, 4096),
-         {call.pointers + 1, checked_ ? 4u : 3u}, sizes, launches_dependent(device_, call.queue) && !copies);
+         {call.pointers + 1, checked_ ? 4u : 3u}, sizes, dependent);
 }
 
 DeviceCheck::DeviceCheck(const std::string& message, const Preparation& preparation)

@@ -19,13 +19,14 @@ struct Compiled {
 };
 
 // At most as many blocks as the device holds at once, where the function strides by its grid. It takes Arguments of
-// these pointers and sizes. `dependent`: launches_dependent() says so, and the function waits.
+// these pointers and sizes. `dependent`: begin_launch() says so.
 void launch(const DeviceState& device, const Queue* queue, const Compiled& function, std::int64_t blocks,
             std::span<void* const> pointers, std::span<const std::int64_t> sizes, bool dependent = false);
 
-// Whether a kernel that begins with after_earlier_kernels() is launched while what is in front of it on the queue still
-// runs. `follows`: that is such a kernel of the same step. Asked once for each launch.
-bool launches_dependent(DeviceState& device, const Queue* queue, bool follows = false);
+// Begins the launch of a kernel that waits (calls after_earlier_kernels()): notes that the latest work on the queue is
+// such a kernel. Once for each launch. True where it is launched while the kernel in front of it still runs. `follows`:
+// that is a kernel that waits, of the same step.
+bool begin_launch(DeviceState& device, const Queue* queue, bool follows = false);
 
 class DeviceKernel final : public Runnable {
  public:
@@ -69,9 +70,9 @@ class TensorCoreProduct;
 class DeviceProduct final : public Runnable {
  public:
   // `sizes`: the slots of the kernel, if there is one for any strides.
-  // `by_tensor_cores`: the function is that of TensorCoreProduct.
+  // `by_tensor_cores`: the function is that of TensorCoreProduct, as no plan on disk has it.
   DeviceProduct(const Contraction& contraction, const Preparation& preparation, std::span<const Dim> sizes,
-                bool by_tensor_cores);
+                bool by_tensor_cores = false);
   ~DeviceProduct() override;
   bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override {
     return product_.fits(numbers, rooms);

@@ -5,7 +5,6 @@
 #include "base/fail.hpp"
 #include "base/member_count.hpp"
 #include "runtime/cuda/few_rows_product.hpp"
-#include "runtime/cuda/followed_product.hpp"
 #include "runtime/cuda/rows.hpp"
 #include "runtime/cuda/split_attention.hpp"
 #include "runtime/cuda/steps.hpp"
@@ -15,8 +14,7 @@
 
 namespace weft::runtime::cuda {
 
-static_assert(lists_all<ProductFields> && lists_all<FollowedProductFields> && lists_all<FewRowsFields> &&
-                  lists_all<SplitAttentionFields>,
+static_assert(lists_all<ProductFields> && lists_all<FewRowsFields> && lists_all<SplitAttentionFields>,
               "a member is not in fields()");
 
 std::unique_ptr<Runnable> StoredKernel::prepare(const Preparation& preparation) const {
@@ -28,26 +26,12 @@ std::unique_ptr<Runnable> StoredKernel::prepare(const Preparation& preparation) 
 }
 
 std::unique_ptr<Runnable> StoredProduct::prepare(const Preparation& preparation) const {
-  return std::make_unique<DeviceProduct>(what.product, preparation, what.sizes, what.by_tensor_cores);
+  return std::make_unique<DeviceProduct>(what.product, preparation, what.sizes);
 }
 
 namespace {
 bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 }  // namespace
-
-void StoredFollowedProduct::check() const {
-  const Contraction& c = what.product;
-  runtime::check(c);
-  if (!is_half(c.dtype) || c.is_wide || !c.batch.empty() || c.a_is_chosen() || c.b_is_chosen() ||
-      what.place >= what.buffers || what.buffers > most_followed_buffers ||
-      what.epilogue > static_cast<int>(Epilogue::gelu_gradient) || what.bias > what.buffers ||
-      what.aux > what.buffers || what.result >= what.buffers)
-    throw Malformed();
-}
-
-std::unique_ptr<Runnable> StoredFollowedProduct::prepare(const Preparation& preparation) const {
-  return std::make_unique<FollowedProduct>(what, preparation);
-}
 
 StepCost StoredFewRows::cost() const {
   StepCost all;
@@ -146,7 +130,6 @@ class Check final : public StoredAs<Check, StoredCheck> {
 namespace rows {
 constexpr NamedStep kernel{StoredKernel::name, StoredKernel::read};
 constexpr NamedStep cublaslt_matmul{StoredProduct::name, StoredProduct::read};
-constexpr NamedStep followed_product{StoredFollowedProduct::name, StoredFollowedProduct::read};
 constexpr NamedStep few_rows_product{StoredFewRows::name, StoredFewRows::read};
 constexpr NamedStep split_attention{StoredSplitAttention::name, StoredSplitAttention::read};
 constexpr NamedStep scatter{Scatter::name, Scatter::read};

@@ -19,9 +19,8 @@ class StoredKernel final : public StepOf<StoredKernel, KernelFields> {
 
 struct ProductFields {
   Contraction product;
-  std::vector<Dim> sizes;        // the slots of the kernel for its strides, if the entry point has one
-  bool by_tensor_cores = false;  // the entry point is our own kernel for tensor cores
-  static auto fields(auto& self) { return std::tie(self.product, self.sizes, self.by_tensor_cores); }
+  std::vector<Dim> sizes;  // the slots of the kernel for its strides, if the entry point has one
+  static auto fields(auto& self) { return std::tie(self.product, self.sizes); }
 };
 class StoredProduct final : public StepOf<StoredProduct, ProductFields> {
  public:
@@ -34,30 +33,6 @@ class StoredProduct final : public StepOf<StoredProduct, ProductFields> {
     runtime::check(what.product);
     if (!is_floating(what.product.dtype) || what.product.a_is_chosen() || what.product.b_is_chosen()) throw Malformed();
   }
-};
-
-inline constexpr std::size_t most_followed_buffers = 16;
-struct FollowedProductFields {
-  Contraction product;
-  std::size_t buffers = 0, place = 0;         // of the pointwise kernel, and which of them is the product
-  bool keeps = false;                         // the product is a value of its own too
-  std::vector<Dim> sizes;                     // the slots of the pointwise kernel
-  std::uint8_t epilogue = 0;                  // an Epilogue of blas.hpp
-  std::size_t bias = 0, aux = 0, result = 0;  // its operands among the kernel's buffers; `buffers`: there is none
-  StepCost cost;
-  static auto fields(auto& self) {
-    return std::tie(self.product, self.buffers, self.place, self.keeps, self.sizes, self.epilogue, self.bias, self.aux,
-                    self.result, self.cost);
-  }
-};
-class StoredFollowedProduct final : public StepOf<StoredFollowedProduct, FollowedProductFields> {
- public:
-  static constexpr const char* name = "followed_product";
-  using StepOf::StepOf;
-  std::string by() const override { return "cuBLASLt"; }
-  StepCost cost() const override { return what.cost; }
-  std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override;
-  void check() const;
 };
 
 // Products of the same few rows, in one launch.

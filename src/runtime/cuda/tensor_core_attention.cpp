@@ -9,64 +9,28 @@ namespace weft::runtime::cuda {
 
 namespace {
 
-constexpr std::int64_t row_padding = 128, number_bytes = 8;  // of AttentionArguments::rows
 constexpr int heads_together = 16;
-constexpr std::int64_t segment = 64;  // rows and features of what the copy engine fetches at once
+constexpr std::uint32_t segment = 64;  // rows and features of what the copy engine fetches at once
 constexpr std::size_t workspace_alignment = 256;
-
-// As weft/detail/cuda_attention.inc and cuda_attention_hopper.inc have them.
-struct BlockLists {
-  const int *counts, *tiles;
-  std::int64_t batch, head;
-  int rows, width;
-};
-struct Arguments {
-  const void *query, *key, *value, *output, *given;
-  void* to_output;
-  float* stats;
-  void* rows;
-  void *of_query, *of_key, *of_value;
-  HeadStrides q, k, v, o, g, dq, dk, dv;
-  AttentionCounts counts;
-  int before, after, heads_together;
-  BlockLists blocks;
-};
-struct alignas(64) TensorMap {
-  std::uint64_t words[16];
-};
-struct HopperArguments {
-  TensorMap query, key, value, given;
-  Arguments all;
-};
 
 std::int64_t tiles(std::int64_t size, std::int64_t tile) { return (size + tile - 1) / tile; }
 std::size_t aligned(std::size_t bytes) {
   return (bytes + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
 }
 
-TensorMap describe(const AttentionSizes& s, Attended value, const void* at) {
-  // Numbers of cuda.h.
-  constexpr int f16 = 6, bf16 = 9, no_interleave = 0, swizzle_128 = 3, promotion_256 = 3, zeros_outside = 0;
+// From features on; the copy engine wants consistent strides of axes of one element too.
+void describe(TensorMap& map, const AttentionSizes& s, Attended value, const void* at) {
   const auto size = s.sizes_of(value);
   const auto& stride = s.strides[static_cast<std::size_t>(value)];
-  std::array<std::uint64_t, 4> sizes;
-  std::array<std::uint64_t, 3> strides;
-  std::uint64_t contiguous = static_cast<std::uint64_t>(size[3]);  // what an axis of one element is given
-  for (std::size_t i = 0; i < 4; ++i) {
+  std::array<MappedAxis, 4> axes{{{size[3], 1, segment}}};
+  std::int64_t contiguous = size[3];
+  for (std::size_t i = 1; i < axes.size(); ++i) {
     const std::size_t axis = 3 - i;
-    sizes[i] = static_cast<std::uint64_t>(size[axis]);
-    if (i == 0) continue;
-    const std::uint64_t step = size[axis] == 1 ? contiguous : static_cast<std::uint64_t>(stride[axis]);
-    strides[i - 1] = step * 2;
-    contiguous = std::max(contiguous, step * sizes[i]);
+    const std::int64_t step = size[axis] == 1 ? contiguous : stride[axis];
+    axes[i] = {size[axis], step, i == 1 ? segment : 1};
+    contiguous = std::max(contiguous, step * size[axis]);
   }
-  const std::array<std::uint32_t, 4> box{segment, segment, 1, 1}, steps{1, 1, 1, 1};
-  TensorMap map;
-  check(driver().cuTensorMapEncodeTiled(&map, s.dtype == DType::f16 ? f16 : bf16, 4, const_cast<void*>(at),
-                                        sizes.data(), strides.data(), box.data(), steps.data(), no_interleave,
-                                        swizzle_128, promotion_256, zeros_outside),
-        "cuTensorMapEncodeTiled");
-  return map;
+  WEFT_CHECK(describe(map, s.dtype, at, axes), "the driver takes no tensor map of attention");
 }
 
 // The memory of the lists that one pass reads.
@@ -84,8 +48,8 @@ ListSizes list_sizes(const TensorCoreAttentionCall& call, const AttentionSizes& 
 }
 std::size_t numbers_bytes(const AttentionSizes& s) {
   if (!s.is_backward) return 0;
-  return aligned(
-      static_cast<std::size_t>(s.batch * s.heads * tiles(s.queries, row_padding) * row_padding * number_bytes));
+  const std::int64_t rows = tiles(s.queries, attention_row_padding) * attention_row_padding;
+  return aligned(static_cast<std::size_t>(s.batch * s.heads * rows) * sizeof(RowNumbers));
 }
 
 }  // namespace
@@ -132,7 +96,7 @@ struct TensorCoreAttention::Launch {
   const TensorCoreAttention& step;
   const AttentionSizes& s;
   const StepCall& call;
-  HopperArguments arguments = {};
+  HopperAttentionArguments arguments = {};
   std::vector<void*> captured = {};  // the one argument, a struct of pointers
 
   void queue(std::size_t function, std::int64_t x, std::int64_t y, std::int64_t z, std::span<void*> parameters) const {
@@ -191,7 +155,7 @@ void TensorCoreAttention::run(const StepCall& call) const {
 
   const auto at = [&](Attended value) { return pointers[static_cast<std::size_t>(value)]; };
   const auto stride = [&](Attended value) { return head_strides(s, value); };
-  Arguments& a = launch.arguments.all;
+  AttentionArguments& a = launch.arguments.all;
   a = {.query = at(Attended::query),
        .key = at(Attended::key),
        .value = at(Attended::value),
@@ -199,7 +163,7 @@ void TensorCoreAttention::run(const StepCall& call) const {
        .given = at(Attended::given),
        .to_output = at(Attended::output),
        .stats = static_cast<float*>(at(Attended::stats)),
-       .rows = call.workspace.data(),
+       .rows = reinterpret_cast<RowNumbers*>(call.workspace.data()),
        .of_query = at(Attended::of_query),
        .of_key = at(Attended::of_key),
        .of_value = at(Attended::of_value),
@@ -217,10 +181,10 @@ void TensorCoreAttention::run(const StepCall& call) const {
        .heads_together = heads_together,
        .blocks = {}};
   if (call_.on_hopper) {
-    launch.arguments.query = describe(s, Attended::query, a.query);
-    launch.arguments.key = describe(s, Attended::key, a.key);
-    launch.arguments.value = describe(s, Attended::value, a.value);
-    if (s.is_backward) launch.arguments.given = describe(s, Attended::given, a.given);
+    describe(launch.arguments.query, s, Attended::query, a.query);
+    describe(launch.arguments.key, s, Attended::key, a.key);
+    describe(launch.arguments.value, s, Attended::value, a.value);
+    if (s.is_backward) describe(launch.arguments.given, s, Attended::given, a.given);
   }
   if (!s.is_backward) {
     launch.list(false);
@@ -228,7 +192,8 @@ void TensorCoreAttention::run(const StepCall& call) const {
     return;
   }
   void* of_rows[] = {&a};
-  launch.queue(2, tiles(s.batch * s.heads * tiles(s.queries, row_padding) * row_padding, 32), 1, 1, of_rows);
+  launch.queue(2, tiles(s.batch * s.heads * tiles(s.queries, attention_row_padding) * attention_row_padding, 32), 1, 1,
+               of_rows);
   launch.list(true);
   launch.multiply(0, s.keys, s.key_heads);
   if (call_.values_apart) launch.multiply(kernels_.size() - 1, s.keys, s.key_heads);

@@ -10,24 +10,18 @@
 #include "base/log.hpp"
 #include "base/options.hpp"
 #include "runtime/cuda/fastest.hpp"
-#include "runtime/cuda/tensor_map.hpp"
+#include "runtime/cuda/kernel_arguments.hpp"
 #include "runtime/device_target.hpp"
 
 namespace weft::runtime::cuda {
 namespace {
 
-// As weft/detail/cuda_product.inc has them.
-constexpr std::uint32_t tile_rows = 128, tile_columns = 256, tile_depth = 64, box = 64;
-struct Arguments {
-  TensorMap a, b, c;
-  const void* bias;
-  std::int64_t m, n, k;
-};
+using Tile = ProductTile;
 
 // A matrix whose columns lie beside each other, in boxes of so many rows of 64 columns.
 bool describe(TensorMap& map, DType dtype, const void* at, std::int64_t rows, std::int64_t columns, std::int64_t stride,
               std::uint32_t box_rows) {
-  const MappedAxis axes[] = {{columns, 1, box}, {rows, stride, box_rows}};
+  const MappedAxis axes[] = {{columns, 1, Tile::box}, {rows, stride, box_rows}};
   return describe(map, dtype, at, axes);
 }
 
@@ -52,7 +46,7 @@ std::optional<bool> tensor_cores_take(Device device, const Contraction& contract
   if (p.dtype != DType::bf16 && p.dtype != DType::f16) return std::nullopt;
   if (std::ranges::any_of(contraction.batch, [](Dim size) { return !size.same(Dim(1)); })) return std::nullopt;
   constexpr std::int64_t most = std::int64_t{1} << 30;
-  if (p.m < tile_rows || p.n < tile_columns || p.k < tile_depth || p.m > most || p.n > most || p.k > most)
+  if (p.m < Tile::rows || p.n < Tile::columns || p.k < Tile::depth || p.m > most || p.n > most || p.k > most)
     return std::nullopt;
   const std::int64_t c_row = p.has_bias ? std::max(p.c_row, p.n) : p.c_row;
   if (p.a_column != 1 || !is_row_stride(p.a_row, p.k) || p.c_column != 1 || !is_row_stride(c_row, p.n))
@@ -122,15 +116,15 @@ bool TensorCoreProduct::launch(const void* a, const void* b, const void* bias, v
   std::uintptr_t bits = 0;
   for (const void* each : {a, b, static_cast<const void*>(c)}) bits |= reinterpret_cast<std::uintptr_t>(each);
   if (bits % 16 != 0) return false;
-  Arguments arguments{};
+  ProductArguments arguments{};
   arguments.bias = bias;
   arguments.m = p.m, arguments.n = p.n, arguments.k = p.k;
-  const bool described = describe(arguments.a, p.dtype, a, p.m, p.k, p.a_row, tile_rows) &&
-                         (by_rows_ ? describe(arguments.b, p.dtype, b, p.k, p.n, p.b_row, tile_depth)
-                                   : describe(arguments.b, p.dtype, b, p.n, p.k, p.b_column, tile_columns)) &&
-                         describe(arguments.c, p.dtype, c, p.m, p.n, std::max(p.c_row, p.n), box);
+  const bool described = describe(arguments.a, p.dtype, a, p.m, p.k, p.a_row, Tile::rows) &&
+                         (by_rows_ ? describe(arguments.b, p.dtype, b, p.k, p.n, p.b_row, Tile::depth)
+                                   : describe(arguments.b, p.dtype, b, p.n, p.k, p.b_column, Tile::columns)) &&
+                         describe(arguments.c, p.dtype, c, p.m, p.n, std::max(p.c_row, p.n), Tile::box);
   if (!described) return false;
-  const std::int64_t tiles = ((p.m + tile_rows - 1) / tile_rows) * ((p.n + tile_columns - 1) / tile_columns);
+  const std::int64_t tiles = ((p.m + Tile::rows - 1) / Tile::rows) * ((p.n + Tile::columns - 1) / Tile::columns);
   void* parameters[] = {&arguments};
   check(driver().cuLaunchKernel(
             function_.entry, static_cast<unsigned>(std::min<std::int64_t>(tiles, device_.multiprocessors)), 1, 1,

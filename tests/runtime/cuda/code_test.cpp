@@ -33,3 +33,25 @@ TEST_CASE("code that differs in comments alone is compiled once") {
   CHECK(compiled("[50304,768], model.hpp:40", "2") == 1);
   CHECK(compiled("[768], model.hpp:12", "3") == 2);
 }
+
+TEST_CASE("it is said of each unit whether it was compiled or found in the cache") {
+  if (!runtime::cuda::nvrtc_available()) {
+    MESSAGE("left out: NVRTC is not installed");
+    return;
+  }
+  const Folder folder;
+  const KeepOptions keep;
+  options().cache_directory = folder.path();
+  options().cache = true;
+  const auto unit = [](const char* factor) {
+    return std::string("extern \"C\" __global__ void scaled(float* x) {\n  x[threadIdx.x] *= ") + factor + ";\n}\n";
+  };
+  const auto compiled = [](const std::vector<std::string>& units) {
+    std::vector<bool> each;
+    CHECK(runtime::cuda::compile_units(units, "sm_90", runtime::cuda::Effort::check, &each).size() == units.size());
+    return each;
+  };
+  CHECK(compiled({unit("2"), unit("3")}) == std::vector<bool>{true, true});
+  CHECK(compiled({unit("2"), unit("4"), unit("3")}) == std::vector<bool>{false, true, false});
+  CHECK(compiled({unit("4"), unit("2")}) == std::vector<bool>{false, false});
+}
