@@ -52,7 +52,7 @@ class DeviceProvider final : public Provider {
   bool takes(const Node& node, Device device) const override {
     if (device.type != Device::Type::cuda) return false;
     const std::optional<DType> dtype = multiplied(node);
-    const bool is_product = dtype ? is_floating(*dtype) : multiplied_with_bias(node).has_value();
+    const bool is_product = dtype ? is_floating(*dtype) : is_device_product_with_bias(node);
     return is_product && !is_matrix_times_vector(node);
   }
   // The library has one batch axis; each step along another is a call.

@@ -146,7 +146,7 @@ class FewRowsProvider final : public Provider {
     if (device.type != Device::Type::cuda || options().own_kernels == 0) return false;
     const std::optional<DType> dtype = multiplied(node);
     const bool is_narrow = dtype && is_floating(*dtype) && info(*dtype).bits == 16;
-    return (dtype ? is_narrow : multiplied_with_bias(node).has_value()) && !is_matrix_times_vector(node);
+    return (dtype ? is_narrow : is_device_product_with_bias(node)) && !is_matrix_times_vector(node);
   }
   std::optional<Offer> offer(const Candidate& candidate) const override {
     std::optional<Contraction> product = few_rows(contraction_of(candidate));

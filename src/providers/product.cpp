@@ -25,6 +25,14 @@ std::optional<DType> multiplied_with_bias(const Node& node) {
   return dtype;
 }
 
+bool is_device_product_with_bias(const Node& node) {
+  if (!multiplied_with_bias(node)) return false;
+  constexpr std::int64_t together = 8;  // 16 bytes
+  const Shape& weights = type_of(node.input(1)).shape;
+  const auto fits = [](Dim size) { return !size.is_constant() || size.constant() % together == 0; };
+  return fits(weights[0]) && fits(weights[1]);
+}
+
 bool has_unit_stride(const Shape& shape, std::span<const Dim> strides) {
   if (strides.size() == 1) return strides[0].same(Dim(1)) || shape[0].same(Dim(1));
   for (std::size_t axis = strides.size() - 2; axis < strides.size(); ++axis)

@@ -10,6 +10,9 @@ namespace weft::providers {
 std::optional<DType> multiplied(const Node& node);
 // The same of a call of `linear` whose operands and result are of one 16-bit dtype.
 std::optional<DType> multiplied_with_bias(const Node& node);
+// The same on a device, of sizes of which cuBLASLt adds the bias before it rounds the sum. Of others the body is as
+// fast: its product may be padded, and is f32 before a kernel adds the bias.
+bool is_device_product_with_bias(const Node& node);
 
 // Rows or columns without gaps between their elements: where the product's own axes are the last two.
 bool has_unit_stride(const Shape& shape, std::span<const Dim> strides);

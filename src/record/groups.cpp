@@ -5,6 +5,7 @@
 
 #include "base/fail.hpp"
 #include "record/composite.hpp"
+#include "record/products.hpp"
 #include "weft/groups.hpp"
 
 namespace weft {
@@ -76,7 +77,8 @@ Tensor rows_of_groups(const Tensor& x, const Tensor& weights, const Tensor& ends
   return composite_with(differentiate_rows, called(product_name), loc, body, x, weights, ends);
 }
 
-// [groups, m, n]: the rows of x [rows, m] of each group, transposed, times those of y [rows, n].
+// [groups, m, n]: the rows of x [rows, m] of each group, transposed, times those of y [rows, n]. A group may have
+// several blocks: their products are added up before they are rounded.
 Tensor sums_of_groups(const Tensor& x, const Tensor& y, const Tensor& ends, Loc loc) {
   const auto body = [loc](const Tensor& x, const Tensor& y, const Tensor& ends) {
     const Type &left = type_of(x), &right = type_of(y);
@@ -84,9 +86,10 @@ Tensor sums_of_groups(const Tensor& x, const Tensor& y, const Tensor& ends, Loc 
     const auto in_blocks = [&](const Tensor& rows) {
       return where(unsqueeze(blocks.is_row, 2), gathered(rows, blocks.row, loc), 0);
     };
-    const Tensor products = matmul(transpose(in_blocks(x)), in_blocks(y));
-    const Type type{left.dtype, false, left.device, Shape::of(type_of(ends).shape[0], left.shape[1], right.shape[1])};
-    return record(Op::scatter_add, {blocks.group, products}, {}, type, loc);
+    const Tensor products = accumulated_matmul(transpose(in_blocks(x)), in_blocks(y), loc);
+    const Type sums{type_of(products).dtype, false, left.device,
+                    Shape::of(type_of(ends).shape[0], left.shape[1], right.shape[1])};
+    return cast(record(Op::scatter_add, {blocks.group, products}, {}, sums, loc), left.dtype);
   };
   return composite_with(differentiate_sums, called("grouped_matmul_of_rows"), loc, body, x, y, ends);
 }

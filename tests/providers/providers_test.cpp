@@ -19,6 +19,7 @@
 #include "runtime/host/isa.hpp"
 #include "runtime/plan.hpp"
 #include "schedule/schedule.hpp"
+#include "weft/nn.hpp"
 
 using namespace weft;
 
@@ -101,6 +102,29 @@ TEST_CASE("a matrix times a vector is a kernel of a GPU, where the elements that
   CHECK(!is_taken_apart(down, gpu));
   CHECK(!is_taken_apart(of_two, gpu));
   CHECK(!is_taken_apart(of_batch, gpu));
+}
+
+TEST_CASE("a bias of a layer is in a GPU's product of sizes that are multiples of 16 bytes, and else after f32 sums") {
+  const auto layer = [](Dim in, Dim out) {
+    Recording r;
+    const Graph graph = r.graph(
+        {nn::linear(r.input(DType::bf16, {9, in}), r.input(DType::bf16, {out, in}), r.input(DType::bf16, {out}))});
+    const PassContext context{gpu, [](const Node& node) { return providers::all().takes(node, gpu); }};
+    return inline_calls(graph, context);
+  };
+  const auto takes_whole = [&](Dim in, Dim out) {
+    const Names left = names(layer(in, out));
+    return std::find(left.begin(), left.end(), "call") != left.end();
+  };
+  CHECK(takes_whole(1024, 1024));
+  CHECK(takes_whole(2048, 8));
+  for (const auto& [in, out] : {std::pair(1025, 1025), {1024, 1021}, {1001, 512}, {2048, 513}, {1025, 3}}) {
+    CAPTURE(in);
+    CAPTURE(out);
+    REQUIRE(!takes_whole(in, out));
+    for (const Tensor& value : layer(in, out).nodes)
+      if (value.node()->op == Op::matmul) CHECK(value.node()->type.dtype == DType::f32);
+  }
 }
 
 TEST_CASE(

@@ -92,6 +92,29 @@ TEST_CASE("products over groups of rows and their gradients are those of a loop 
   }
 }
 
+TEST_CASE("the sums over rows of a group that has several blocks are rounded once") {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    CAPTURE(info(dtype).name);
+    const double unit = dtype == DType::bf16 ? 1.0 / 256 : 1.0 / 2048;
+    const Tensor x = sample({400, 64}, 1, dtype), w = sample({2, 64, 3}, 2, dtype), up = sample({400, 3}, 3, dtype);
+    static constexpr auto slope = [](const Tensors& in) {
+      return grad([&](const Tensor& w) { return sum(cast(grouped_matmul(in[0], w, in[3]) * in[2], DType::f64)); },
+                  in[1]);
+    };
+    const Tensors in{x, w, up, ends_of({130, 400})};
+    // Sums in f64 of the same numbers.
+    std::vector<Tensor> parts;
+    for (const auto& [begin, end] : {std::pair(0, 130), {130, 400}})
+      parts.push_back(
+          matmul(transpose(slice(cast(x, DType::f64), 0, begin, end)), slice(cast(up, DType::f64), 0, begin, end)));
+    const Tensor right = stack(parts, 0), most = abs(right) * unit + 2e-4;
+    for (const Tensor& found : {slope(in), compile(slope)(in)}) {
+      CHECK(found.dtype() == dtype);
+      CHECK(amax(abs(cast(found, DType::f64) - right) - most).item<double>() <= 0);
+    }
+  }
+}
+
 TEST_CASE("tangents and second derivatives of products over groups of rows, and batches of them") {
   const Ends ends{7, 7, 20, 30};
   const Tensor x = sample({30, 8}, 1), w = sample({4, 8, 6}, 2), dx = sample({30, 8}, 3), dw = sample({4, 8, 6}, 4);

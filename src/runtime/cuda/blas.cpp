@@ -106,13 +106,14 @@ std::optional<Request> request_for(const Matmul& p) {
   return request;
 }
 
-using Key = std::array<std::int64_t, 22>;
+using Key = std::array<std::int64_t, 23>;
 
 // In what a product is computed.
 struct Kind {
   DType dtype = DType::f32;  // of the operands
   bool is_wide = false, has_bias = false;
   Epilogue epilogue = Epilogue::none;
+  bool adds = false;  // the product to what the result holds
   bool has_aux() const { return epilogue == Epilogue::gelu_kept || epilogue == Epilogue::gelu_gradient; }
   DType result() const { return is_wide ? DType::f32 : dtype; }
 };
@@ -153,6 +154,32 @@ BlasLayout* make_layout(int type, const Operand& it, std::int64_t batches, std::
                "batch stride");
   }
   return layout;
+}
+
+// Whether a bias may be in the library's epilogue, of memory that begins at multiples of 16 bytes. Where rows do not
+// lie at such multiples, the library was found to round the product before it adds the bias.
+bool adds_before_rounding(const Request& request, DType dtype) {
+  const std::int64_t together = 16 / storage_bytes(dtype, 1);
+  return std::ranges::all_of(std::array{request.left, request.right, request.result},
+                             [&](const Operand& it) { return it.rows % together == 0 && it.leading % together == 0; });
+}
+
+// The bias in each column of the result, as the library thinks: in each of our rows. Each copy doubles what is there.
+void fill(void* result, const Operand& columns, const void* bias, std::size_t element, const Queue* queue) {
+  auto* const first = static_cast<std::byte*>(result);
+  const auto copy = [&](std::int64_t to, const void* from, std::int64_t elements) {
+    check(driver().cuMemcpyDtoDAsync_v2(reinterpret_cast<Pointer>(first + static_cast<std::size_t>(to) * element),
+                                        reinterpret_cast<Pointer>(from), static_cast<std::size_t>(elements) * element,
+                                        queue->stream),
+          "cuMemcpyDtoDAsync");
+  };
+  const std::int64_t size = columns.rows, count = columns.columns;
+  copy(0, bias, size);
+  if (columns.leading != size) {
+    for (std::int64_t i = 1; i < count; ++i) copy(i * columns.leading, bias, size);
+    return;
+  }
+  for (std::int64_t done = 1; done < count; done *= 2) copy(done * size, first, std::min(done, count - done) * size);
 }
 
 struct Library {
@@ -289,7 +316,7 @@ struct Library {
     const float one_f32 = 1, zero_f32 = 0;
     const bool wide = kind.dtype == DType::f64;
     const void* alpha = wide ? static_cast<const void*>(&one) : &one_f32;
-    const void* beta = wide ? static_cast<const void*>(&zero) : &zero_f32;
+    const void* beta = kind.adds ? alpha : wide ? static_cast<const void*>(&zero) : &zero_f32;
     return blas().cublasLtMatmul(handle, choice.description, alpha, left, choice.left, right, choice.right, beta,
                                  result, choice.result, result, choice.result, &choice.algorithm, workspace,
                                  workspace_bytes, queue->stream);
@@ -339,18 +366,28 @@ struct LibraryProduct::Call {
   bool measures = false;
   Request request;
   std::vector<BatchAxis> walked;  // batch axes that are calls of their own
+  bool fuses_bias = true;         // where memory begins at multiples of 16 bytes
   std::atomic<const Choice*> aligned{nullptr}, unaligned{nullptr};
 
-  const Choice& choose(std::uint32_t alignment, const void* bias, const void* aux, const Trial& trial) {
+  // A bias is added before the sum is rounded: in an epilogue, or by a product that is added to it.
+  Kind kind_for(std::uint32_t alignment) const {
+    Kind made = kind;
+    if (kind.has_bias && kind.epilogue == Epilogue::none && (alignment != 16 || !fuses_bias))
+      made.has_bias = false, made.adds = true;
+    return made;
+  }
+
+  const Choice& choose(std::uint32_t alignment, Kind asked, const void* bias, const void* aux, const Trial& trial) {
     std::atomic<const Choice*>& kept = alignment == 16 ? aligned : unaligned;
     if (const Choice* known = kept.load(std::memory_order_acquire)) [[likely]]
       return *known;
     const Request& r = request;
     const bool tries = measures && !device.is_recorded(trial.queue);
-    const Key key{static_cast<std::int64_t>(kind.dtype),
-                  kind.is_wide,
-                  kind.has_bias,
-                  static_cast<std::int64_t>(kind.epilogue),
+    const Key key{static_cast<std::int64_t>(asked.dtype),
+                  asked.is_wide,
+                  asked.has_bias,
+                  static_cast<std::int64_t>(asked.epilogue),
+                  asked.adds,
                   tries,
                   alignment,
                   r.swapped,
@@ -369,7 +406,7 @@ struct LibraryProduct::Call {
                   r.strided.a,
                   r.strided.b,
                   r.strided.c};
-    const Choice& choice = Library::of(device).choose(key, kind, r, alignment, bias, aux, tries ? &trial : nullptr);
+    const Choice& choice = Library::of(device).choose(key, asked, r, alignment, bias, aux, tries ? &trial : nullptr);
     kept.store(&choice, std::memory_order_release);
     return choice;
   }
@@ -383,12 +420,13 @@ LibraryProduct::~LibraryProduct() = default;
 std::optional<LibraryProduct> LibraryProduct::make(DeviceState& device, const Matmul& product, bool measures,
                                                    Epilogue epilogue) {
   auto call = std::unique_ptr<Call>(
-      new Call{device, {product.dtype, product.is_wide, product.has_bias, epilogue}, false, measures, {}, {}});
+      new Call{device, {product.dtype, product.is_wide, product.has_bias, epilogue, false}, false, measures, {}, {}});
   call->empty = std::find(product.batch.begin(), product.batch.end(), 0) != product.batch.end();
   if (call->empty) return LibraryProduct(std::move(call));
   const std::optional<Request> request = request_for(product);
   if (!request) return std::nullopt;
   call->request = *request;
+  call->fuses_bias = adds_before_rounding(*request, product.dtype);
   call->walked = batch_axes(product);
   if (!call->walked.empty()) {
     call->request.strided = call->walked.back();
@@ -408,13 +446,15 @@ void LibraryProduct::run(const void* a, const void* b, const void* bias, void* c
       axes.empty() ? alignment_of(a, b, bias, c, element) : static_cast<std::uint32_t>(element);
   Library& library = Library::of(call.device);
   void* const workspace = library.workspace(call.device, queue);
+  const Kind kind = call.kind_for(alignment);
   const Choice& choice =
-      call.choose(alignment, bias, aux, {call.device, r.swapped ? b : a, r.swapped ? a : b, c, workspace, queue});
+      call.choose(alignment, kind, bias, aux, {call.device, r.swapped ? b : a, r.swapped ? a : b, c, workspace, queue});
+  if (kind.adds) fill(c, r.result, bias, element, queue);
   // The description is shared by all products of its shape, and holds the bias and what an epilogue reads or keeps.
   std::unique_lock<std::mutex> lock;
-  if (call.kind.has_bias || call.kind.has_aux()) lock = std::unique_lock(library.mutex);
-  if (call.kind.has_bias) set_bias(choice, bias);
-  if (call.kind.has_aux()) set_aux(choice, aux);
+  if (kind.has_bias || kind.has_aux()) lock = std::unique_lock(library.mutex);
+  if (kind.has_bias) set_bias(choice, bias);
+  if (kind.has_aux()) set_aux(choice, aux);
   std::int64_t batches = 1;
   for (const BatchAxis& axis : axes) batches *= axis.size;
   for (std::int64_t batch = 0; batch < batches; ++batch) {
@@ -432,8 +472,8 @@ void LibraryProduct::run(const void* a, const void* b, const void* bias, void* c
     const void* a_batch = static_cast<const std::byte*>(a) + bytes(a_at, element);
     const void* b_batch = static_cast<const std::byte*>(b) + bytes(b_at, element);
     void* c_batch = static_cast<std::byte*>(c) + bytes(c_at, result_element);
-    check_blas(library.multiply(call.device, choice, call.kind, r.swapped ? b_batch : a_batch,
-                                r.swapped ? a_batch : b_batch, c_batch, workspace, queue),
+    check_blas(library.multiply(call.device, choice, kind, r.swapped ? b_batch : a_batch, r.swapped ? a_batch : b_batch,
+                                c_batch, workspace, queue),
                "cublasLtMatmul");
   }
 }
