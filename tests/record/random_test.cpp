@@ -251,6 +251,17 @@ TEST_CASE("options choose the dtype and not the numbers, with a generator or in 
               })));
 }
 
+TEST_CASE("a permutation that is a tensor, as weft/random.hpp says, in a compiled function too") {
+  const auto shuffled = [] { return argsort(default_generator().bits({1000}, Device::cpu())); };
+  const auto compiled = compile([](const Tensor& x) { return gather(x, argsort(default_generator().bits({1000}))); });
+  const Tensor identity = arange(1000);
+  seed(3);
+  for (const Tensor& order : {shuffled(), compiled(identity)}) {
+    CHECK(all(sort(order).values == identity).item<bool>());
+    CHECK(!all(order == identity).item<bool>());
+  }
+}
+
 TEST_CASE("a wide interval: the difference of its ends may be more than the dtype holds") {
   const struct {
     DType dtype;
