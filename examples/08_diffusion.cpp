@@ -28,8 +28,8 @@ struct Settings {
 Tensor train_step(models::UNet& model, models::UNet& average, optim::AdamW& optimizer, Generator& draws,
                   const models::Diffusion& diffusion, const Tensor& images, const Settings& s) {
   const Device device = images.device();
-  const Tensor some = gather(images, to(randint({s.batch}, 0, std::int64_t(images.size(0)), draws), device));
-  const Tensor times = to(randint({s.batch}, 0, s.noises, draws), device);
+  const Tensor some = gather(images, randint({s.batch}, 0, std::int64_t(images.size(0)), draws, {.device = device}));
+  const Tensor times = randint({s.batch}, 0, s.noises, draws, {.device = device});
   const Tensor noise = to(normal(some.shape(), 0, 1, draws), device);
   auto [loss, gradients] = value_and_grad(
       [&](models::UNet& m) {

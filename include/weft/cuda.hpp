@@ -14,10 +14,14 @@
 
 namespace weft::cuda {
 
+// Whether the device can be used: its driver is found, and its compute capability is 8.0 or more. Makes no context of
+// the device, and does not ask for NVRTC and the other libraries. Why it is false says what synchronize() throws.
+bool is_available(Device device = Device::cuda()) noexcept;
+// How many devices there are; 0 where there is no driver.
+int device_count() noexcept;
+
 // What follows throws Error where there is no such device, or no driver; the sentence says what is missing.
 
-// How many devices there are.
-int device_count();
 // Waits for the device's queued work. Throws Error where a check of it has failed.
 void synchronize(Device device = Device::cuda());
 

@@ -202,8 +202,9 @@ Tensor unsqueeze(At x, int axis);
 // leads, as a stop that to which it leads.
 inline constexpr Dim slice_end = Dim::end();
 Tensor slice(At x, int axis, Dim start, Dim stop = slice_end, Dim step = 1);
-// `length` elements along `axis` from a position that is known when it runs: another one is no new compilation.
-// Throws, or stops the call, where they do not all exist.
+// From an Index the number after it is a LENGTH, and no stop as of the slice above: slice(x, 0, 2, 8) has 6 elements,
+// slice(x, 0, Index(2), 8) has 8, as narrow(x, 0, 2, 8) does. An Index is known when it runs: another one is no new
+// compilation. Throws, or stops the call, where the elements do not all exist.
 namespace detail {
 Tensor slice_at(At x, int axis, const Index& start, Dim length);
 }
@@ -211,6 +212,10 @@ template <std::same_as<Index> Position>
 Tensor slice(At x, int axis, const Position& start, Dim length) {
   return detail::slice_at(x, axis, start, length);
 }
+template <std::same_as<Index> Position>
+Tensor slice(At, int, const Position&) = delete;  // weft: from an Index a slice has a length: slice(x, axis, index, 8)
+template <class Start, std::same_as<Index> Stop>
+Tensor slice(At, int, const Start&, const Stop&) = delete;  // weft: a length is a number: slice(x, axis, index, 8)
 // x with `update` in the place of its elements from `start` on along `axis`; update has the sizes of x but there. Where
 // x is state that a compiled function replaces, or the state of a loop, no more is written than the update. Throws, or
 // stops the call, where the update does not fit there; throws where the other sizes or the dtypes differ.
@@ -373,6 +378,10 @@ Tensor cov(At x, double correction = 1);
 Tensor corrcoef(At x);                       // cov(x) by the deviations of both: 1 on the diagonal
 inline Tensor max(At x) { return amax(x); }  // the greatest element of all
 inline Tensor min(At x) { return amin(x); }  // the least element of all
+template <detail::AnyTensor T, class U, class... More>
+Tensor max(const T&, const U&, More...) = delete;  // weft: amax(x, axis), argmax(x, axis); of two tensors maximum(x, y)
+template <detail::AnyTensor T, class U, class... More>
+Tensor min(const T&, const U&, More...) = delete;  // weft: amin(x, axis), argmin(x, axis); of two tensors minimum(x, y)
 
 // ---- contractions ---------------------------------------------------------------------------------------------------
 // Matrix product of the last two axes; leading axes broadcast; 1-d operands as in NumPy.

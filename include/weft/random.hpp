@@ -39,20 +39,28 @@ Generator& default_generator();
 // Starts the default generator again. Not inside a compiled function.
 void seed(std::uint64_t value, Loc loc = Loc::current());
 
-// All throw Error on a negative size; options take a floating dtype.
+// Options choose the dtype, floating but for randint and bernoulli, and where the numbers are drawn: from the same bits
+// on every device. They may be in the place of the generator: uniform({3}, 0, 1, {.device = d}); of uniform and normal
+// after the sizes, too. All throw Error on a negative size.
 // Uniform in [low, high): 24 bits of f32, 53 of f64, as many as the significand has of f16 and bf16. Throws where the
 // dtype holds low or high as no finite number, and where low > high.
 Tensor uniform(Sizes sizes, double low = 0, double high = 1, Generator& generator = default_generator(),
                Options options = {}, Loc loc = Loc::current());
+// Of the shape, the dtype and the device of another tensor, which throws where that is undefined: torch.rand_like.
+Tensor uniform_like(const Tensor& like, double low = 0, double high = 1, Generator& generator = default_generator(),
+                    Loc loc = Loc::current());
 // Normal, by Box and Muller: two draws. Throws where the dtype holds mean or deviation as no finite number, and where
 // the deviation is negative.
 Tensor normal(Sizes sizes, double mean = 0, double deviation = 1, Generator& generator = default_generator(),
               Options options = {}, Loc loc = Loc::current());
-// i64, uniform in [low, high); high - low at most 2^31.
+// Likewise: torch.randn_like.
+Tensor normal_like(const Tensor& like, double mean = 0, double deviation = 1,
+                   Generator& generator = default_generator(), Loc loc = Loc::current());
+// Integers, uniform in [low, high); high - low at most 2^31. Throws where the dtype does not hold all of them exactly.
 Tensor randint(Sizes sizes, std::int64_t low, std::int64_t high, Generator& generator = default_generator(),
-               Loc loc = Loc::current());
-// The same between bounds that are tensors and broadcast to the sizes; one of them may be a number. Throws, or stops
-// the call, where high - low is not 1 to 2^31.
+               RangeOptions options = {}, Loc loc = Loc::current());
+// The same between bounds that are tensors and broadcast to the sizes, as i64 on their device; one of them may be a
+// number. Throws, or stops the call, where high - low is not 1 to 2^31.
 Tensor randint(Sizes sizes, At low, At high, Generator& generator = default_generator());
 // Of density sigma / (pi ((x - median)^2 + sigma^2)). Throws where sigma is not positive.
 Tensor cauchy(Sizes sizes, double median = 0, double sigma = 1, Generator& generator = default_generator(),
@@ -67,8 +75,13 @@ Tensor geometric(Sizes sizes, double probability, Generator& generator = default
 // exp of a normal number of this mean and deviation. Throws where the deviation is not positive.
 Tensor log_normal(Sizes sizes, double mean = 1, double deviation = 2, Generator& generator = default_generator(),
                   Options options = {}, Loc loc = Loc::current());
-// bool, true with this probability.
-Tensor bernoulli(Sizes sizes, double probability, Generator& generator = default_generator(), Loc loc = Loc::current());
+struct BernoulliOptions {        // of bernoulli
+  DType dtype = DType::boolean;  // of the elements
+  Device device = {};            // where they lie; default: the host
+};
+// True, or 1 in another dtype, with this probability.
+Tensor bernoulli(Sizes sizes, double probability, Generator& generator = default_generator(),
+                 BernoulliOptions options = {}, Loc loc = Loc::current());
 // i64 [..., count]: draws from 0 ... n - 1 with chances in proportion to probabilities [..., n], which need no sum of
 // 1; without replacement each comes once at most.
 Tensor multinomial(At probabilities, std::int64_t count, bool replacement = false,
@@ -76,8 +89,47 @@ Tensor multinomial(At probabilities, std::int64_t count, bool replacement = fals
 // Sets elements to zero with this probability and scales the others, so that the expectation stays. Integers
 // become f32 first.
 Tensor dropout(At x, double probability, Generator& generator = default_generator());
-// 0 ... count-1 in random order, on the host (not inside a compiled function).
+// 0 ... count-1 in random order, on the host (not inside a compiled function). A tensor of them on a device, or in a
+// compiled function, is argsort(default_generator().bits({count}, device)): another order.
 std::vector<std::int64_t> permutation(std::int64_t count, Generator& generator = default_generator(),
                                       Loc loc = Loc::current());
+
+// Draws from the default generator, with options.
+inline Tensor uniform(Sizes sizes, Options options, Loc loc = Loc::current()) {
+  return uniform(sizes, 0, 1, default_generator(), options, loc);
+}
+inline Tensor uniform(Sizes sizes, double low, double high, Options options, Loc loc = Loc::current()) {
+  return uniform(sizes, low, high, default_generator(), options, loc);
+}
+inline Tensor normal(Sizes sizes, Options options, Loc loc = Loc::current()) {
+  return normal(sizes, 0, 1, default_generator(), options, loc);
+}
+inline Tensor normal(Sizes sizes, double mean, double deviation, Options options, Loc loc = Loc::current()) {
+  return normal(sizes, mean, deviation, default_generator(), options, loc);
+}
+inline Tensor randint(Sizes sizes, std::int64_t low, std::int64_t high, RangeOptions options,
+                      Loc loc = Loc::current()) {
+  return randint(sizes, low, high, default_generator(), options, loc);
+}
+inline Tensor cauchy(Sizes sizes, double median, double sigma, Options options, Loc loc = Loc::current()) {
+  return cauchy(sizes, median, sigma, default_generator(), options, loc);
+}
+inline Tensor exponential(Sizes sizes, double rate, Options options, Loc loc = Loc::current()) {
+  return exponential(sizes, rate, default_generator(), options, loc);
+}
+inline Tensor geometric(Sizes sizes, double probability, Options options, Loc loc = Loc::current()) {
+  return geometric(sizes, probability, default_generator(), options, loc);
+}
+inline Tensor log_normal(Sizes sizes, double mean, double deviation, Options options, Loc loc = Loc::current()) {
+  return log_normal(sizes, mean, deviation, default_generator(), options, loc);
+}
+inline Tensor bernoulli(Sizes sizes, double probability, BernoulliOptions options, Loc loc = Loc::current()) {
+  return bernoulli(sizes, probability, default_generator(), options, loc);
+}
+// A device alone is refused. The comment is a part of what the compiler says.
+template <std::same_as<Device> T>
+Tensor uniform(const Sizes&, T) = delete;  // weft: a device is an option: uniform({3}, {.device = Device::cuda()})
+template <std::same_as<Device> T>
+Tensor normal(const Sizes&, T) = delete;  // weft: a device is an option: normal({3}, {.device = Device::cuda()})
 
 }  // namespace weft

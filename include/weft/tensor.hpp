@@ -120,6 +120,9 @@ class Tensor {  // a value of the graph, computed when it is read
   // computed and checked at once (in a compiled function: by the call).
   Tensor operator[](At index) const;
 
+  template <class... T>
+  Tensor to(T...) const = delete;  // weft: functions are free: to(x, Device::cuda()), cast(x, DType::f64)
+
   // Computes the value now (and what it needs). Returns *this.
   const Tensor& eval(Loc loc = Loc::current()) const;
   // The value of a tensor with one element, converted to T; as bool, whether it is not 0. Throws where an integer of
@@ -402,15 +405,15 @@ Tensor ones(Sizes sizes, Options options = {}, Loc loc = Loc::current());   // f
 Tensor zeros_like(const Tensor& like, Loc loc = Loc::current());
 Tensor ones_like(const Tensor& like, Loc loc = Loc::current());
 Tensor full_like(const Tensor& like, At value);
-struct RangeOptions {        // of arange over integers
+struct RangeOptions {        // of arange over integers, and of randint
   DType dtype = DType::i64;  // of the elements
   Device device = {};        // where they lie; default: the host
 };
-// 0, 1, ... count-1.
+// 0, 1, ... count-1, as i64, of whatever type the count is; floating is {.dtype = DType::f32}.
 Tensor arange(Dim count, RangeOptions options = {}, Loc loc = Loc::current());
-// start, start + step, ... before stop. Throws when the step is 0.
+// start, start + step, ... before stop, likewise of integers. Throws when the step is 0.
 Tensor arange(Dim start, Dim stop, Dim step = 1, RangeOptions options = {}, Loc loc = Loc::current());
-// The same of floating numbers, in options.dtype, f32 by default.
+// The same of floating numbers, in options.dtype, f32 by default: arange(0.0, 1.0, 0.1).
 Tensor arange(double start, double stop, std::floating_point auto step, Options options = {},
               Loc loc = Loc::current()) {
   return detail::arange_floating(start, stop, step, options, loc);
@@ -429,6 +432,15 @@ template <std::same_as<DType> T>
 Tensor zeros(const Sizes&, T) = delete;  // weft: a dtype is an option: zeros({3, 4}, {.dtype = DType::f64})
 template <std::same_as<DType> T>
 Tensor ones(const Sizes&, T) = delete;  // weft: a dtype is an option: ones({3, 4}, {.dtype = DType::f64})
+// So is a device.
+template <std::same_as<Device> T>
+Tensor full(const Sizes&, At, T) = delete;  // weft: a device is an option: full({3, 4}, 1, {.device = Device::cuda()})
+template <std::same_as<Device> T>
+Tensor zeros(const Sizes&, T) = delete;  // weft: a device is an option: zeros({3, 4}, {.device = Device::cuda()})
+template <std::same_as<Device> T>
+Tensor ones(const Sizes&, T) = delete;  // weft: a device is an option: ones({3, 4}, {.device = Device::cuda()})
+template <std::same_as<Device> T>
+Tensor arange(Dim, T) = delete;  // weft: a device is an option: arange(3, {.device = Device::cuda()})
 // So are sizes that are no list.
 template <std::convertible_to<Dim> T, class... Rest>
 Tensor full(T, Rest...) = delete;  // weft: the sizes are one list: full({3, 4}, 1.0), full({3}, 1.0)

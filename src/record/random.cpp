@@ -1,6 +1,8 @@
 #include "weft/random.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 
@@ -97,6 +99,10 @@ Tensor unit_interval(const Shape& sizes, DType dtype, Generator& generator, Devi
   }
   int bits = dtype == DType::f16 ? 11 : dtype == DType::bf16 ? 8 : 24;
   return unit_interval(generator.bits(sizes, device, loc), bits);
+}
+Type type_of_like(const Tensor& like, const char* operation, Loc loc) {
+  if (!like.defined()) fail(operation, loc, "of an undefined tensor");
+  return type_of(like);
 }
 DType drawn_in(DType dtype, const char* operation, Loc loc) {
   if (!is_floating(dtype)) fail(operation, loc, "needs a floating dtype, it is ", info(dtype).name);
@@ -205,6 +211,17 @@ Tensor uniform(Sizes sizes, double low, double high, Generator& generator, Optio
   return low == high ? result : where(result == end, low, result);
 }
 
+Tensor uniform_like(const Tensor& like, double low, double high, Generator& generator, Loc loc) {
+  LooseComposite call("uniform_like", loc);
+  const Type type = type_of_like(like, "uniform_like", call.loc());
+  return uniform(type.shape, low, high, generator, {type.dtype, type.device}, call.loc());
+}
+Tensor normal_like(const Tensor& like, double mean, double deviation, Generator& generator, Loc loc) {
+  LooseComposite call("normal_like", loc);
+  const Type type = type_of_like(like, "normal_like", call.loc());
+  return normal(type.shape, mean, deviation, generator, {type.dtype, type.device}, call.loc());
+}
+
 Tensor normal(Sizes sizes, double mean, double deviation, Generator& generator, Options options, Loc loc) {
   LooseComposite call("normal", loc);
   DType computed = drawn_in(options.dtype, "normal", call.loc());
@@ -217,13 +234,28 @@ Tensor normal(Sizes sizes, double mean, double deviation, Generator& generator, 
   return cast(unit * deviation + mean, options.dtype);
 }
 
-Tensor randint(Sizes sizes, std::int64_t low, std::int64_t high, Generator& generator, Loc loc) {
+// Whether the dtype holds all integers between these two.
+static bool holds_all(DType dtype, std::int64_t least, std::int64_t greatest) {
+  if (dtype == DType::boolean) return least >= 0 && greatest <= 1;
+  if (is_integer(dtype)) {
+    const auto [low, high] = integer_range(dtype);
+    return low <= least && greatest <= high;
+  }
+  constexpr std::int64_t most = std::int64_t{1} << 53;
+  if (least < -most || greatest > most) return false;
+  const double size = static_cast<double>(std::max(std::abs(least), std::abs(greatest)));
+  return round_to(dtype, size) == size && round_to(dtype, size - 1) == size - 1;  // so there is no gap below it
+}
+
+Tensor randint(Sizes sizes, std::int64_t low, std::int64_t high, Generator& generator, RangeOptions options, Loc loc) {
   LooseComposite call("randint", loc);
   constexpr std::int64_t limit = std::int64_t{1} << 31;
   if (low >= high || static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low) > limit)
     fail("randint", call.loc(), "[", low, ", ", high, ") must hold 1 to 2^31 integers");
-  Tensor words = cast(generator.bits(sizes, {}, call.loc()), DType::i64) & 0xffffffff;
-  return floor_divide(words * (high - low), std::int64_t{1} << 32) + low;
+  if (!holds_all(options.dtype, low, high - 1))
+    fail("randint", call.loc(), info(options.dtype).name, " does not hold all integers of [", low, ", ", high, ")");
+  Tensor words = cast(generator.bits(sizes, options.device, call.loc()), DType::i64) & 0xffffffff;
+  return cast(floor_divide(words * (high - low), std::int64_t{1} << 32) + low, options.dtype);
 }
 
 static Tensor bound_of(const At& given, Loc loc) {
@@ -279,10 +311,11 @@ Tensor log_normal(Sizes sizes, double mean, double deviation, Generator& generat
   return cast(exp(normal(sizes, mean, deviation, generator, {computed, options.device}, call.loc())), options.dtype);
 }
 
-Tensor bernoulli(Sizes sizes, double probability, Generator& generator, Loc loc) {
+Tensor bernoulli(Sizes sizes, double probability, Generator& generator, BernoulliOptions options, Loc loc) {
   LooseComposite call("bernoulli", loc);
   check_probability("bernoulli", probability, call.loc());
-  return unit_interval(sizes.shape(), DType::f32, generator, {}, call.loc()) < probability;
+  const Tensor unit = unit_interval(sizes.shape(), DType::f32, generator, options.device, call.loc());
+  return cast(unit < probability, options.dtype);
 }
 
 Tensor multinomial(At probabilities, std::int64_t count, bool replacement, Generator& generator) {

@@ -40,6 +40,16 @@ TEST_CASE("a device that no machine has is refused in a sentence, as one that th
   }
 }
 
+TEST_CASE("a machine without a driver has no devices to count, which is no error" * test::needs(no_device)) {
+  CHECK(!cuda::is_available());
+  CHECK(cuda::device_count() >= 0);
+}
+
+TEST_CASE("no machine has so many devices that this one is available") {
+  for (const int index : {63, 64, 255}) CHECK(!cuda::is_available(Device::cuda(index)));
+  CHECK(!cuda::is_available(Device::cpu()));
+}
+
 TEST_CASE("a machine without a driver has no statistics of a device's memory" * test::needs(no_device)) {
   CHECK_THROWS_AS(cuda::memory_stats(), Error);
   CHECK_THROWS_AS(cuda::set_memory_limit(1), Error);

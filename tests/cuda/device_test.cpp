@@ -12,6 +12,7 @@
 #include "runtime/cuda/device.hpp"
 #include "tests/cuda/support.hpp"
 #include "tests/runtime/support.hpp"
+#include "weft/cuda.hpp"
 #include "weft/weft.hpp"
 
 using namespace weft;
@@ -150,6 +151,15 @@ TEST_CASE("random numbers have the host's bits") {
   Generator a(7), b(7);
   const Tensor host = uniform({1001}, 0, 1, a), there = uniform({1001}, 0, 1, b, {DType::f32, Device::cuda()});
   CHECK(values(there) == values(host));
+  const Device device = Device::cuda();
+  const Tensor dice = randint({1001}, -3, 250, a), dice_there = randint({1001}, -3, 250, b, {DType::i32, device});
+  CHECK(dice_there.device() == device);
+  CHECK(values<std::int32_t>(dice_there) == values<std::int32_t>(cast(dice, DType::i32)));
+  CHECK(values(bernoulli({1001}, 0.3, b, {DType::f32, device})) == values(bernoulli({1001}, 0.3, a, {DType::f32})));
+  CHECK(uniform({3}, {.device = device}).device() == device);
+  CHECK(normal_like(there).device() == device);
+  CHECK(cuda::is_available());
+  CHECK(cuda::device_count() >= 1);
 }
 
 TEST_CASE("products of all layouts and batches go through the library or its stand-in") {

@@ -199,6 +199,69 @@ TEST_CASE("integers, coins, dropout, permutations") {
   CHECK(first / 4000 == doctest::Approx(1).epsilon(0.05));
 }
 
+// What the same draw gives without options and with them.
+template <class T>
+std::vector<T> as_drawn(const Tensor& draw) {
+  return values<T>(cast(draw, dtype_of<T>));
+}
+
+TEST_CASE("options choose the dtype and not the numbers, with a generator or in its place") {
+  const auto of = [](auto draw) {
+    Generator generator(11);
+    return draw(generator);
+  };
+  using Integers = std::vector<std::int64_t>;
+  const Integers dice = of([](Generator& g) { return as_drawn<std::int64_t>(randint({50}, -3, 9, g)); });
+  for (const DType dtype : {DType::i8, DType::i32, DType::i64, DType::f16, DType::f64}) {
+    const Tensor drawn = of([&](Generator& g) { return randint({50}, -3, 9, g, {.dtype = dtype}); });
+    CHECK(drawn.dtype() == dtype);
+    CHECK(as_drawn<std::int64_t>(drawn) == dice);
+    seed(11);
+    CHECK(as_drawn<std::int64_t>(randint({50}, -3, 9, {.dtype = dtype})) == dice);
+  }
+  CHECK(moments(randint({many}, 0, 256, {.dtype = DType::u8})).most == 255);
+  CHECK(moments(randint({many}, 0, 2, {.dtype = DType::boolean})).mean == doctest::Approx(0.5).epsilon(0.02));
+  const Integers coins = of([](Generator& g) { return as_drawn<std::int64_t>(bernoulli({50}, 0.4, g)); });
+  seed(11);
+  const Tensor coins_of_floats = bernoulli({50}, 0.4, {.dtype = DType::f32});
+  CHECK(coins_of_floats.dtype() == DType::f32);
+  CHECK(as_drawn<std::int64_t>(coins_of_floats) == coins);
+
+  const auto equal = [](Tensor a, Tensor b) { return a.dtype() == b.dtype() && all(a == b).item<bool>(); };
+  const auto seeded = [](auto draw) {
+    seed(7);
+    return draw().eval();
+  };
+  Generator& g = default_generator();
+  const Options wide{DType::f64};
+  CHECK(equal(seeded([&] { return uniform({9}, wide); }), seeded([&] { return uniform({9}, 0, 1, g, wide); })));
+  CHECK(equal(seeded([&] { return uniform({9}, {.dtype = DType::f64}); }),
+              seeded([&] { return uniform({9}, 0, 1, wide); })));
+  CHECK(equal(seeded([&] { return normal({9}, wide); }), seeded([&] { return normal({9}, 0, 1, g, wide); })));
+  CHECK(equal(seeded([&] { return normal({9}, 2, 3, wide); }), seeded([&] { return normal({9}, 2, 3, g, wide); })));
+  CHECK(equal(seeded([&] { return cauchy({9}, 1, 2, wide); }), seeded([&] { return cauchy({9}, 1, 2, g, wide); })));
+  CHECK(equal(seeded([&] { return exponential({9}, 2, wide); }), seeded([&] { return exponential({9}, 2, g, wide); })));
+  CHECK(equal(seeded([&] { return geometric({9}, .3, wide); }), seeded([&] { return geometric({9}, .3, g, wide); })));
+  CHECK(equal(seeded([&] { return log_normal({9}, 1, 2, wide); }),
+              seeded([&] { return log_normal({9}, 1, 2, g, wide); })));
+  const Tensor like = zeros({3, 5}, {DType::bf16});
+  CHECK(equal(seeded([&] { return uniform_like(like); }), seeded([&] { return uniform({3, 5}, {DType::bf16}); })));
+  CHECK(equal(seeded([&] { return normal_like(like, 1, 2); }), seeded([&] {
+                return normal({3, 5}, 1, 2, {DType::bf16});
+              })));
+}
+
+TEST_CASE("a permutation that is a tensor, as weft/random.hpp says, in a compiled function too") {
+  const auto shuffled = [] { return argsort(default_generator().bits({1000}, Device::cpu())); };
+  const auto compiled = compile([](const Tensor& x) { return gather(x, argsort(default_generator().bits({1000}))); });
+  const Tensor identity = arange(1000);
+  seed(3);
+  for (const Tensor& order : {shuffled(), compiled(identity)}) {
+    CHECK(all(sort(order).values == identity).item<bool>());
+    CHECK(!all(order == identity).item<bool>());
+  }
+}
+
 TEST_CASE("a wide interval: the difference of its ends may be more than the dtype holds") {
   const struct {
     DType dtype;
@@ -234,6 +297,14 @@ TEST_CASE("what makes no sense is refused, with the user's line") {
   test::refused([] { uniform({2}, 0, 1, default_generator(), {DType::i64}); }, "needs a floating dtype");
   test::refused([] { normal({2}, 0, -1); }, "deviation is -1");
   test::refused([] { randint({2}, 3, 3); }, "[3, 3)");
+  test::refused([] { randint({2}, 0, 257, {.dtype = DType::u8}); }, "u8 does not hold all integers of [0, 257)");
+  test::refused([] { randint({2}, -1, 2, {.dtype = DType::u8}); }, "u8 does not hold");
+  test::refused([] { randint({2}, 0, 3, {.dtype = DType::boolean}); }, "bool does not hold");
+  test::refused([] { randint({2}, 0, 2050, {.dtype = DType::f16}); }, "f16 does not hold");
+  test::refused([] { randint({2}, -(1 << 24) - 2, 0, {.dtype = DType::f32}); }, "f32 does not hold");
+  test::refused([] { randint({2}, INT64_MAX - 1, INT64_MAX, {.dtype = DType::f64}); }, "f64 does not hold");
+  test::refused([] { uniform_like(Tensor()); }, "[uniform_like] of an undefined tensor");
+  test::refused([] { normal_like(ones({2}, {DType::i64})); }, "needs a floating dtype");
   test::refused([] { bernoulli({2}, 1.5); }, "probability is 1.5");
   test::refused([] { dropout(ones({2}), -1); }, "probability is -1");
   test::refused([] { permutation(-1); }, "-1 elements");

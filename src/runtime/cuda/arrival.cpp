@@ -5,19 +5,20 @@
 
 #include "base/fail.hpp"
 #include "base/lazy.hpp"
+#include "base/once.hpp"
 
 namespace weft::runtime::cuda {
 namespace {
 
 // A stream for each direction: of what is queued, and of what is recorded.
 struct Streams {
-  std::once_flag once;
+  Once once;
   std::array<Stream*, 2> queued{}, recorded{};
 
   static Streams& of(const DeviceState& state) {
     static constinit Lazy<std::array<Streams, 64>> all;
     Streams& streams = all.get().at(state.device.index);
-    std::call_once(streams.once, [&] {
+    streams.once([&] {
       constexpr unsigned non_blocking = 1;
       for (auto* const directions : {&streams.queued, &streams.recorded})
         for (Stream*& stream : *directions) check(driver().cuStreamCreate(&stream, non_blocking), "cuStreamCreate");

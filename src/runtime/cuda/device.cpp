@@ -16,15 +16,17 @@
 
 #include "base/fail.hpp"
 #include "base/lazy.hpp"
+#include "base/once.hpp"
 #include "runtime/cuda/memory.hpp"
 
 namespace weft::runtime::cuda {
 namespace {
 
 constexpr int most_devices = 64;
+constexpr int least_major = 8;  // of the compute capability
 
 struct Slot {
-  std::once_flag once;
+  Once once;
   DeviceState state;
   DeviceMemory memory;
 };
@@ -320,8 +322,9 @@ void open(Slot& slot, Device device) {
   check(call.cuDeviceGetAttribute(&state.major, attribute_major, ordinal), "cuDeviceGetAttribute");
   check(call.cuDeviceGetAttribute(&state.minor, attribute_minor, ordinal), "cuDeviceGetAttribute");
   check(call.cuDeviceGetAttribute(&state.shared_of_block, attribute_shared_of_block, ordinal), "cuDeviceGetAttribute");
-  if (state.major < 8)
-    fail("cuda", {}, name, " has compute capability ", state.major, ".", state.minor, ", Weft needs 8.0");
+  if (state.major < least_major)
+    fail("cuda", {}, name, " has compute capability ", state.major, ".", state.minor, ", Weft needs ", least_major,
+         ".0");
   check(call.cuDevicePrimaryCtxRetain(&state.context, ordinal), "cuDevicePrimaryCtxRetain");
   check(call.cuCtxSetCurrent(state.context), "cuCtxSetCurrent");
   constexpr unsigned non_blocking = 1;
@@ -353,12 +356,24 @@ int device_count() {
   return count;
 }
 
+bool can_use(Device device) noexcept {
+  try {
+    if (device.type != Device::Type::cuda || device.index >= std::min(device_count(), most_devices)) return false;
+    int ordinal = 0, major = 0;
+    check(driver().cuDeviceGet(&ordinal, device.index), "cuDeviceGet");
+    check(driver().cuDeviceGetAttribute(&major, attribute_major, ordinal), "cuDeviceGetAttribute");
+    return major >= least_major;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 DeviceState& use(Device device) {
   WEFT_CHECK(device.type == Device::Type::cuda);
   if (device.index >= most_devices) [[unlikely]]
     require_device(device);
   Slot& slot = slots()[device.index];
-  std::call_once(slot.once, open, std::ref(slot), device);
+  slot.once([&] { open(slot, device); });
   thread_local Context* current = nullptr;
   if (current != slot.state.context) {
     check(driver().cuCtxSetCurrent(slot.state.context), "cuCtxSetCurrent");

@@ -46,6 +46,8 @@ struct DeviceState {
 
 // How many there are. Throws Error where there is no driver.
 int device_count();
+// Whether use() would find it, with a compute capability that Weft takes. Makes no context of the device.
+bool can_use(Device device) noexcept;
 
 // The device's state, its context current on this thread. Throws Error that says what is missing.
 DeviceState& use(Device device);

@@ -9,7 +9,14 @@ using runtime::cuda::check;
 using runtime::cuda::driver;
 using runtime::cuda::Stream;
 
-int device_count() { return runtime::cuda::device_count(); }
+int device_count() noexcept {
+  try {
+    return runtime::cuda::device_count();
+  } catch (const std::exception&) {
+    return 0;
+  }
+}
+bool is_available(Device device) noexcept { return runtime::cuda::can_use(device); }
 void synchronize(Device device) { runtime::cuda::synchronize(device); }
 void* stream(Device device) { return runtime::cuda::use(device).queue.stream; }
 
