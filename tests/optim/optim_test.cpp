@@ -43,6 +43,16 @@ void check(const std::vector<double>& found, double first, double second) {
   CHECK(found[1] == doctest::Approx(second).epsilon(1e-12));
 }
 
+TEST_CASE("options may be {}, the defaults") {
+  nn::Linear model(2, 3);
+  CHECK(optim::Adam(model, {}).lr.item() == doctest::Approx(optim::Adam(model).lr.item()));
+  CHECK(optim::AdamW(model, {}, {{"*", {.lr = 0.5}}}).groups[0].lr.item() == doctest::Approx(0.5));
+  optim::SGD(model, {}), optim::RMSprop(model, {}), optim::Adagrad(model, {}), optim::Adadelta(model, {});
+  optim::Adafactor(model, {}), optim::NAdam(model, {}), optim::RAdam(model, {}), optim::Lion(model, {});
+  optim::LAMB(model, {}), optim::Shampoo(model, {}), optim::Muon(model, {}), optim::Rprop(model, {});
+  optim::ASGD(model, {}), optim::LBFGS(model, {});
+}
+
 TEST_CASE("options that no optimizer can have are refused") {
   nn::Linear model(2, 3);
   using weft::test::refused;

@@ -44,7 +44,7 @@ class BasicAdam : public detail::Updated<BasicAdam<decoupled>> {
  public:
   // AdamOptions or AdamWOptions
   using Options = std::conditional_t<decoupled, AdamWOptions, AdamOptions>;
-  BasicAdam(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  BasicAdam(const detail::Parameters&, detail::Rate auto) = delete;  // weft: options have names: {.lr = 1e-3}
   // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
   explicit BasicAdam(const detail::Parameters& model, const Options& options = {}, Groups groups = {},
                      Loc loc = Loc::current());
@@ -82,7 +82,7 @@ struct NAdamOptions {                   // of NAdam, as in PyTorch
 // Dozat 2016: Adam whose first moment looks ahead by the momentum.
 class NAdam : public detail::Updated<NAdam> {
  public:
-  NAdam(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  NAdam(const detail::Parameters&, detail::Rate auto) = delete;  // weft: options have names: {.lr = 1e-3}
   // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
   explicit NAdam(const detail::Parameters& model, const NAdamOptions& options = {}, Groups groups = {},
                  Loc loc = Loc::current());
@@ -116,7 +116,7 @@ struct RAdamOptions {                   // of RAdam, as in PyTorch
 // Liu and others 2020: Adam whose second moment is used once enough steps are in it, and by how much they are.
 class RAdam : public detail::Updated<RAdam> {
  public:
-  RAdam(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  RAdam(const detail::Parameters&, detail::Rate auto) = delete;  // weft: options have names: {.lr = 1e-3}
   // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
   explicit RAdam(const detail::Parameters& model, const RAdamOptions& options = {}, Groups groups = {},
                  Loc loc = Loc::current());
@@ -147,7 +147,7 @@ struct LionOptions {                 // of Lion
 // m = beta2 * m + (1 - beta2) * g. PyTorch has none.
 class Lion : public detail::Updated<Lion> {
  public:
-  Lion(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  Lion(const detail::Parameters&, detail::Rate auto) = delete;  // weft: options have names: {.lr = 1e-3}
   // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
   explicit Lion(const detail::Parameters& model, const LionOptions& options = {}, Groups groups = {},
                 Loc loc = Loc::current());
@@ -176,7 +176,7 @@ struct LambOptions {                  // of LAMB
 // its own where one of the two norms is 0. PyTorch has none.
 class LAMB : public detail::Updated<LAMB> {
  public:
-  LAMB(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  LAMB(const detail::Parameters&, detail::Rate auto) = delete;  // weft: options have names: {.lr = 1e-3}
   // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
   explicit LAMB(const detail::Parameters& model, const LambOptions& options = {}, Groups groups = {},
                 Loc loc = Loc::current());

@@ -19,7 +19,7 @@ struct RMSpropOptions {     // of RMSprop, as in PyTorch
 // no velocities are kept, and update() throws Error where it has one later.
 class RMSprop : public detail::Updated<RMSprop> {
  public:
-  RMSprop(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  RMSprop(const detail::Parameters&, detail::Rate auto) = delete;  // weft: options have names: {.lr = 1e-3}
   // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
   explicit RMSprop(const detail::Parameters& model, const RMSpropOptions& options = {}, Groups groups = {},
                    Loc loc = Loc::current());
@@ -50,7 +50,7 @@ struct AdagradOptions {                  // of Adagrad, as in PyTorch
 // Duchi and others 2011. v += g^2; p -= lr / (1 + (steps - 1) * lr_decay) * g / (sqrt(v) + eps).
 class Adagrad : public detail::Updated<Adagrad> {
  public:
-  Adagrad(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  Adagrad(const detail::Parameters&, detail::Rate auto) = delete;  // weft: options have names: {.lr = 1e-3}
   // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
   explicit Adagrad(const detail::Parameters& model, const AdagradOptions& options = {}, Groups groups = {},
                    Loc loc = Loc::current());
@@ -81,7 +81,7 @@ struct AdadeltaOptions {    // of Adadelta, as in PyTorch
 // change^2; p -= lr * change.
 class Adadelta : public detail::Updated<Adadelta> {
  public:
-  Adadelta(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  Adadelta(const detail::Parameters&, detail::Rate auto) = delete;  // weft: options have names: {.lr = 1e-3}
   // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
   explicit Adadelta(const detail::Parameters& model, const AdadeltaOptions& options = {}, Groups groups = {},
                     Loc loc = Loc::current());
@@ -112,7 +112,7 @@ struct AdafactorOptions {     // of Adafactor, as in PyTorch
 // squares' means of rows and columns are kept, not the squares.
 class Adafactor : public detail::Updated<Adafactor> {
  public:
-  Adafactor(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  Adafactor(const detail::Parameters&, detail::Rate auto) = delete;  // weft: options have names: {.lr = 1e-3}
   // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
   explicit Adafactor(const detail::Parameters& model, const AdafactorOptions& options = {}, Groups groups = {},
                      Loc loc = Loc::current());

@@ -40,7 +40,7 @@ struct Evaluation {
 class LBFGS {
  public:
   // Throws Error where an option is negative, NaN or infinite, or a count that must be positive is not.
-  LBFGS(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  LBFGS(const detail::Parameters&, detail::Rate auto) = delete;  // weft: options have names: {.lr = 1e-3}
   explicit LBFGS(const detail::Parameters& model, const LbfgsOptions& options = {}, Loc loc = Loc::current());
   // closure(model) gives what value_and_grad does; it may be a compiled function. Gives the parameters their new values
   // and returns the value of the first evaluation. It reads numbers to decide, so it throws Error inside a compiled

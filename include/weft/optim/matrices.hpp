@@ -20,7 +20,7 @@ struct ShampooOptions {          // of Shampoo
 // eigenvalues, in f64 for f64 and in f32 else. PyTorch has none.
 class Shampoo : public detail::Updated<Shampoo> {
  public:
-  Shampoo(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  Shampoo(const detail::Parameters&, detail::Rate auto) = delete;  // weft: options have names: {.lr = 1e-3}
   // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
   explicit Shampoo(const detail::Parameters& model, const ShampooOptions& options = {}, Groups groups = {},
                    Loc loc = Loc::current());
@@ -64,7 +64,7 @@ struct MuonOptions {                           // of Muon, as in PyTorch
 // not two axes, and what is named by `others_named` (an embedding, the last layer), is updated by AdamW.
 class Muon {
  public:
-  Muon(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  Muon(const detail::Parameters&, detail::Rate auto) = delete;  // weft: options have names: {.lr = 1e-3}
   // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
   explicit Muon(detail::Parameters model, const MuonOptions& options = {}, Groups groups = {},
                 Loc loc = Loc::current());

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "weft/detail/walk.hpp"
 #include "weft/flatten.hpp"
 #include "weft/ops.hpp"
 
@@ -14,17 +15,22 @@ namespace weft::optim {
 namespace detail {
 using weft::detail::LeafList;
 
+// A number in the place of options. Nothing is deduced of {}, which are the options.
+template <class T>
+concept Rate = std::is_arithmetic_v<T>;
+
 // A model's parameters and their gradients, in the order of declaration.
 class Parameters {
  public:
   template <class M>
   Parameters(const M& model) : description_(&weft::detail::Description<M>::value) {
-    weft::detail::flatten(model, leaves_);
+    (void)weft::detail::check_model<M>();
+    if constexpr (weft::detail::Flattenable<M>) weft::detail::flatten(model, leaves_);  // else that is said already
     select();
   }
   template <class M>
   Parameters(M& model, const M& gradients, Loc loc) : Parameters(model) {
-    weft::detail::flatten(gradients, gradient_leaves_);
+    if constexpr (weft::detail::Flattenable<M>) weft::detail::flatten(gradients, gradient_leaves_);
     match_gradients(loc);
   }
   std::size_t size() const { return positions_.size(); }

@@ -20,7 +20,7 @@ struct SgdOptions {         // of SGD, as in PyTorch
 // p -= lr * v, or lr * (g + momentum * v) for nesterov.
 class SGD : public detail::Updated<SGD> {
  public:
-  SGD(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  SGD(const detail::Parameters&, detail::Rate auto) = delete;  // weft: options have names: {.lr = 1e-3}
   // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
   explicit SGD(const detail::Parameters& model, const SgdOptions& options = {}, Groups groups = {},
                Loc loc = Loc::current());
@@ -57,7 +57,7 @@ struct AsgdOptions {    // of ASGD, as in PyTorch
 // acts in the next step (PyTorch: in the one after it).
 class ASGD : public detail::Updated<ASGD> {
  public:
-  ASGD(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  ASGD(const detail::Parameters&, detail::Rate auto) = delete;  // weft: options have names: {.lr = 1e-3}
   // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
   explicit ASGD(const detail::Parameters& model, const AsgdOptions& options = {}, Groups groups = {},
                 Loc loc = Loc::current());
@@ -96,7 +96,7 @@ struct RpropOptions {                        // of Rprop, as in PyTorch
 // its gradient. Where the sign has changed it stays for one step. There is no weight decay: a group has none either.
 class Rprop : public detail::Updated<Rprop> {
  public:
-  Rprop(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  Rprop(const detail::Parameters&, detail::Rate auto) = delete;  // weft: options have names: {.lr = 1e-3}
   // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
   explicit Rprop(const detail::Parameters& model, const RpropOptions& options = {}, Groups groups = {},
                  Loc loc = Loc::current());
