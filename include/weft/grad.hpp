@@ -111,7 +111,8 @@ consteval Misuse misuse() {
   else
     return Misuse::nothing;
 }
-template <Misuse found>
+// An error here names the type that does not fit as `Offending`.
+template <Misuse found, class Offending>
 consteval bool explain() {
   static_assert(found != Misuse::c_array,
                 "weft: value_and_grad(f, wrt): gradients have the type of wrt, which can't be a C array: take "
@@ -171,7 +172,7 @@ auto differentiate(const char* operation, F& f, Wrt& wrt, Loc loc, const GradOpt
   else if constexpr (found == Misuse::fails_to_compile)
     return (void)f(wrt), *static_cast<ValueAndGrad<Tensor, M>*>(nullptr);
   else
-    return (void)explain<found>(), (void)check_members<typename FirstUnsupported<M>::type>(),
+    return (void)explain<found, typename FirstUnsupported<M>::type>(), (void)check_members<typename FirstUnsupported<M>::type>(),
            *static_cast<ValueAndGrad<
                Tensor,
                std::conditional_t<found == Misuse::not_copyable || !std::is_copy_constructible_v<M>, Tensor, M>>*>(

@@ -31,7 +31,9 @@ Part make_part(const char* name, M& value) {
   (void)weft::detail::check_model<M>();
   return {name, &weft::detail::Description<std::remove_const_t<M>>::value,
           const_cast<void*>(static_cast<const void*>(&value)),
-          [](void* object, LeafList& leaves) { weft::detail::flatten(*static_cast<M*>(object), leaves); }};
+          [](void* object, LeafList& leaves) {
+            if constexpr (weft::detail::Flattenable<M>) weft::detail::flatten(*static_cast<M*>(object), leaves);
+          }};
 }
 }  // namespace detail
 

@@ -126,13 +126,29 @@ namespace detail {
 template <class F, class M>
 using TransformResult = std::remove_cvref_t<std::invoke_result_t<F&, const M&>>;
 
+// An error here names the type that does not fit as `Offending`.
+template <class Offending>
+consteval bool check_point() {
+  constexpr bool fits = std::is_void_v<Offending>;
+  static_assert(fits || flaw_of<Offending>() != Flaw::none,
+                "weft: a transform differentiates at a Tensor, a model, or a struct, tuple or container of tensors: "
+                "this is or holds a type that has no meaning to Weft (a pointer, say, or a class that needs "
+                "WEFT_MEMBERS)");
+  return fits && check_members<Offending>();
+}
+// What a refused transform would return, so that what is done with it is no further error.
+template <class Pair>
+Pair refused_transform() {
+  __builtin_unreachable();
+}
+
 template <class F, class M>
 constexpr bool check_transform() {
-  static_assert(
-      Flattenable<M> && cloneable<M>(),
-      "weft: a transform differentiates at a Tensor, a model, or a struct, tuple or container of tensors that "
-      "can be copied");
-  if constexpr (Flattenable<M> && cloneable<M>()) {
+  using Offending = typename FirstUnsupported<M>::type;
+  if constexpr (!std::is_void_v<Offending>) return check_point<Offending>();
+  constexpr bool copies = !std::is_void_v<Offending> || cloneable<M>();
+  static_assert(copies, "weft: a transform differentiates at what can be copied: keep Generators outside the model");
+  if constexpr (std::is_void_v<Offending> && copies) {
     static_assert(std::is_invocable_v<F&, const M&>,
                   "weft: a transform calls f(at) with what it differentiates at, which f only reads: as in "
                   "[&](const Model& m) { ... }; several arguments are a tuple or a struct");
@@ -211,6 +227,8 @@ template <class F, class M>
 auto jvp(F&& f, const M& primal, const std::type_identity_t<M>& tangent, Loc loc = Loc::current()) {
   if constexpr (detail::check_transform<std::remove_reference_t<F>, M>())
     return detail::jvp("jvp", f, primal, tangent, loc);
+  else
+    return detail::refused_transform<ValueAndTangent<Tensor>>();
 }
 
 // f(primal), and the function that pulls a cotangent of it back: pullback(c) gives, in the type of primal, the gradient
@@ -223,6 +241,8 @@ auto vjp(F&& f, const M& primal, Loc loc = Loc::current()) {
     auto [value, map] = detail::map_at("vjp", f, primal, false, loc);
     return ValueAndPullback<R, LinearFunction<R, M>>{
         std::move(value), LinearFunction<R, M>(std::move(map), detail::without_tensors(primal))};
+  } else {
+    return detail::refused_transform<ValueAndPullback<Tensor, LinearFunction<Tensor, Tensor>>>();
   }
 }
 
@@ -236,6 +256,8 @@ auto linearize(F&& f, const M& primal, Loc loc = Loc::current()) {
     R like = detail::without_tensors(value);
     return ValueAndPush<R, LinearFunction<M, R>>{std::move(value),
                                                  LinearFunction<M, R>(std::move(map), std::move(like))};
+  } else {
+    return detail::refused_transform<ValueAndPush<Tensor, LinearFunction<Tensor, Tensor>>>();
   }
 }
 

@@ -1,0 +1,15 @@
+// expect: a class that needs WEFT_MEMBERS
+#include <weft/weft.hpp>
+
+class Model {
+ public:
+  explicit Model(int features) : layer_(features, 2) {}
+  weft::Tensor operator()(const weft::Tensor& x) const { return layer_(x); }
+
+ private:
+  weft::nn::Linear layer_;
+};
+void train(Model& model) {
+  weft::optim::AdamW optimizer(model, {.lr = 1e-3});
+  optimizer.update(model, model);
+}
