@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "weft/ops.hpp"
 
@@ -26,7 +25,21 @@ std::vector<double> elements_of(const Tensor& tensor) {
 
 }  // namespace
 
-std::optional<Distance> distance_of(const Tensor& found, const Tensor& expected) {
+void RoundingSpread::add(const Tensor& exact, const Tensor& moved) {
+  const std::vector<double> a = elements_of(exact), b = elements_of(moved);
+  undecided.resize(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
+    const double distance = std::fabs(a[i] - b[i]);
+    if (is_floating(exact.dtype()) && std::isfinite(distance))
+      greatest = std::max(greatest, distance);
+    else
+      undecided[i] = true;
+  }
+}
+
+std::optional<Distance> distance_of(const Tensor& found, const Tensor& expected, const RoundingSpread* spread) {
+  constexpr double spreads = 8;  // that two values of another order may be apart, as random programs are tested with
   const std::vector<double> a = elements_of(found), b = elements_of(expected);
   double scale = 0;
   for (const double value : b)
@@ -35,6 +48,7 @@ std::optional<Distance> distance_of(const Tensor& found, const Tensor& expected)
   double greatest = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
+    if (spread && i < spread->undecided.size() && spread->undecided[i]) continue;
     const double distance = std::fabs(a[i] - b[i]);
     if (worst < a.size() && !(distance > greatest) && !std::isnan(distance)) continue;
     worst = i;
@@ -43,7 +57,8 @@ std::optional<Distance> distance_of(const Tensor& found, const Tensor& expected)
   }
   if (worst == a.size()) return {};
   const double relative = std::isfinite(greatest) && scale > 0 ? greatest / scale : 0;
-  return Distance{worst, a[worst], b[worst], relative, greatest <= tolerance_of(found.dtype()) * scale};
+  const double moved = spread ? spreads * spread->greatest : 0;
+  return Distance{worst, a[worst], b[worst], relative, greatest <= tolerance_of(found.dtype()) * scale + moved};
 }
 
 }  // namespace weft::detail

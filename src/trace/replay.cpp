@@ -1,6 +1,7 @@
 #include "trace/replay.hpp"
 
 #include <cstring>
+#include <optional>
 
 #include "base/fail.hpp"
 #include "base/named_sizes.hpp"
@@ -69,13 +70,16 @@ Tensor from_literal(const Literal& literal, Loc loc) {
   return value;
 }
 
+thread_local std::optional<Perturbation> moved_by;
+
 std::vector<Tensor> replay_reference(const Graph& graph, std::span<const Tensor> inputs,
                                      std::span<const std::int64_t> symbols, Loc loc) {
   std::vector<Literal> literals;
   for (const Tensor& input : inputs) literals.push_back(to_literal(input, loc));
   std::vector<Tensor> outputs;
   try {
-    for (const Literal& literal : interpret(graph, literals, symbols)) outputs.push_back(from_literal(literal, loc));
+    for (const Literal& literal : interpret(graph, literals, symbols, moved_by ? &*moved_by : nullptr))
+      outputs.push_back(from_literal(literal, loc));
   } catch (const Error& error) {
     rethrow_with_sizes(error, symbols);
   }
@@ -83,6 +87,12 @@ std::vector<Tensor> replay_reference(const Graph& graph, std::span<const Tensor>
 }
 
 }  // namespace
+
+MovedRoundings::MovedRoundings(std::uint64_t seed) {
+  constexpr double roundings = 3;
+  moved_by = Perturbation{(2 * seed + 1) * 0x9e3779b97f4a7c15ull, roundings};
+}
+MovedRoundings::~MovedRoundings() { moved_by.reset(); }
 
 std::vector<Tensor> replay(const Graph& graph, std::span<const Tensor> inputs, std::span<const std::int64_t> symbols,
                            Backend backend, Loc loc) {

@@ -15,6 +15,13 @@ struct Model {
   int steps = 0;
 };
 bool is_off = false;
+
+struct Line {
+  Param w;
+};
+Tensor loss_of(const Line& m, const Tensor& x, const Tensor& y) {
+  return mean(square(matmul(x, unsqueeze(m.w.tensor(), 1)) - unsqueeze(y, 1)));
+}
 }  // namespace
 
 TEST_CASE("verify: results and state in every way, from the same numbers, and nothing is changed") {
@@ -60,6 +67,37 @@ TEST_CASE("verify: what differs is named") {
   CHECK(found.differences[0].found == 6);
   CHECK(found.differences[0].expected == 4);
   CHECK(contains(to_string(found), "compiled: the result (1) is 6 at element 1, the plain function's is 4"));
+}
+
+TEST_CASE("verify: what rounding leaves of larger values that cancel is no difference") {
+  // A fit that is as good as f32 lets it be: the loss and its gradient are roundings of the predictions alone.
+  const Tensor x = reshape(cos(arange(64 * 8) * 1.7), {64, 8}), right = sin(arange(8) * 0.9) * 3;
+  const Tensor y = sum(x * right, 1);
+  Line line{Param(right * (1 + 1e-7))};
+  auto step = compile([](Line& m, const Tensor& x, const Tensor& y) {
+    auto [value, gradient] = value_and_grad([&](const Line& own) { return loss_of(own, x, y); }, m);
+    return std::pair{value, gradient.w.tensor()};
+  });
+  const Verification found = verify(step, line, x, y);
+  CHECK(found.greatest_relative > 1e-3);  // far beyond 1e-4 of what is left
+  CHECK_MESSAGE(found.same(), to_string(found));
+  // One part in a thousand of the residual's scale is rounding, one of the weights is not.
+  auto wrong = compile(
+      [](Line& m, const Tensor& x, const Tensor& y) {
+        is_off = !is_off;
+        return loss_of(is_off ? m : Line{Param(m.w.tensor() * 1.001)}, x, y);
+      },
+      {.check = Check::never});
+  is_off = false;
+  CHECK(!verify(wrong, line, x, y).same());
+}
+
+TEST_CASE("verify: a rounding that decides between two places is no difference") {
+  auto f = compile([](const Tensor& x) { return std::pair{argmax(sum(x, 1)), amax(sum(x, 1))}; });
+  // Rows of the same numbers in another order.
+  const Tensor row = exp(sin(arange(4096) * 2.3) * 8);
+  const Verification found = verify(f, stack({row, flip(row, 0), roll(row, 1000, 0)}));
+  CHECK_MESSAGE(found.same(), to_string(found));
 }
 
 TEST_CASE("verify: bound objects, generic functions, decisions") {
