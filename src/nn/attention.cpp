@@ -137,6 +137,31 @@ void differentiate_attention(const CallValues& call, std::span<Tensor> gradients
   gradients[1] = matmul(transpose(of_products), grouped(query, key));
 }
 
+// The types of a call, for an error.
+struct CallTypes {
+  const Type &query, &key, &value;
+  std::string text() const { return concat_text(to_string(query), " x ", to_string(key), " x ", to_string(value)); }
+};
+// Of heads that share keys.
+void check_groups(Dim query, Dim key, Dim value, const CallTypes& types, Loc loc) {
+  if (!(key == value))
+    fail(attention_name, loc, "the keys have ", dims::to_string(key), " heads and the values ", dims::to_string(value),
+         ": ", types.text());
+  if (key.same(Dim(0)) || !(query % key == Dim(0)))
+    fail(attention_name, loc, "the query has ", dims::to_string(query), " heads, which is no multiple of the keys' ",
+         dims::to_string(key), ": ", types.text());
+}
+// Of heads that each have keys of their own. Symbols are left to broadcasting.
+void check_own_heads(Dim query, Dim key, Dim value, const CallTypes& types, Loc loc) {
+  if (!query.is_constant() || !key.is_constant() || !value.is_constant()) return;
+  const std::int64_t h = query.constant(), k = key.constant(), v = value.constant();
+  const auto fits = [](std::int64_t a, std::int64_t b) { return a == b || a == 1 || b == 1; };
+  if (!fits(k, v)) fail(attention_name, loc, "the keys have ", k, " heads and the values ", v, ": ", types.text());
+  if (!fits(h, k) || !fits(h, v))
+    fail(attention_name, loc, "the query has ", h, " heads and the keys and values ", fits(h, k) ? v : k,
+         k == v && k > 0 && h % k == 0 ? ", which heads share where .enable_gqa is true: " : ": ", types.text());
+}
+
 void check_attention(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options,
                      Loc loc) {
   const Type q = type_of(query), k = type_of(key), v = type_of(value);
@@ -144,14 +169,17 @@ void check_attention(const Tensor& query, const Tensor& key, const Tensor& value
   bool fits = rank >= 2 && k.shape.rank() >= 2 && v.shape.rank() >= 2 && size_of(query, -1) == size_of(key, -1) &&
               size_of(key, -2) == size_of(value, -2) && is_floating(q.dtype) && q.dtype == k.dtype &&
               q.dtype == v.dtype;
-  if (options.enable_gqa)
-    fits = fits && rank >= 3 && k.shape.rank() >= 3 && v.shape.rank() >= 3 && size_of(key, -3) == size_of(value, -3) &&
-           size_of(query, -3) % size_of(key, -3) == 0;
-  if (!fits)
+  const bool has_heads = rank >= 3 && k.shape.rank() >= 3 && v.shape.rank() >= 3;
+  const CallTypes types{q, k, v};
+  if (!fits || (options.enable_gqa && !has_heads))
     fail(attention_name, loc,
          "takes a query [..., heads, L, E], keys [..., heads, S, E] and values [..., heads, S, F] of one "
          "floating dtype: ",
-         to_string(q), " x ", to_string(k), " x ", to_string(v));
+         types.text());
+  if (options.enable_gqa)
+    check_groups(size_of(query, -3), size_of(key, -3), size_of(value, -3), types, loc);
+  else if (has_heads && rank > 3)
+    check_own_heads(size_of(query, -3), size_of(key, -3), size_of(value, -3), types, loc);
   if (options.is_causal && options.attn_mask.defined())
     fail(attention_name, loc, "takes a mask or is_causal, not both");
   if (options.attn_mask.defined() && (options.score_mod.defined() || options.mask_mod.defined()))

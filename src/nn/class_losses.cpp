@@ -8,6 +8,7 @@
 #include "record/composite.hpp"
 #include "record/elementwise.hpp"
 #include "record/expressions.hpp"
+#include "record/indexing.hpp"
 #include "weft/loops.hpp"
 
 namespace weft::nn {
@@ -25,7 +26,7 @@ Tensor cross_entropy(At logits, At labels) {
          " x ", to_string(lt), " (classes on axis 1, as PyTorch has them, are {.axis = 1})");
   label = cast(label, DType::i64);
   Dim classes = zt.shape[rank - 1];
-  check_range(label, classes, "cross_entropy", call.loc(), z);
+  check_places(label, z, rank - 1, "cross_entropy", call.loc());
   ReducedCall along{called("cross_entropy")};
   along.axes.insert(rank - 1);
   const auto record = [&](const Tensor& z, const Tensor& label) {
@@ -282,7 +283,7 @@ Tensor multilabel_margin_loss(At given, At labels, Reduction reduction) {
   const Dim classes = type.shape[rank - 1];
   const Tensor counts = cumsum(cast(label < 0, DType::i64), -1) == 0;  // before the first negative one
   const Tensor own = where(counts, label, 0);
-  check_range(own, classes, name, call.loc(), input);
+  check_places(own, input, rank - 1, name, call.loc());
   const Tensor x = cast(input, computed_in(type.dtype));
   // [..., labels, classes].
   const Tensor is_own = (unsqueeze(own, -1) == arange(classes, {DType::i64, type.device})) & unsqueeze(counts, -1);

@@ -34,7 +34,7 @@ Tensor is_padding(const char* name, const Tensor& index, const Tensor& table, st
 // The rows at the indices.
 Tensor looked_up(const char* name, const Tensor& table, const Tensor& index, bool sparse, Loc loc) {
   if (!sparse) return gather(table, index);
-  check_range(index, type_of(table).shape[0], name, loc, table);
+  check_places(index, table, 0, name, loc);
   return sparse_lookup(table, index, loc);
 }
 std::int64_t checked_padding(const char* name, std::int64_t rows, std::int64_t columns, std::int64_t padding, Loc loc) {

@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include "base/fail.hpp"
+#include "record/indexing.hpp"
 #include "record/record.hpp"
 #include "weft/nn/attention.hpp"
 
@@ -143,9 +144,20 @@ KeyValueCache::KeyValueCache(std::int64_t batch, std::int64_t heads, std::int64_
       values(zeros({batch, heads, capacity, depth}, options, loc)) {}
 
 void KeyValueCache::update(At key, At value, const Index& position) {
-  LooseComposite call("key_value_cache", key.loc);
-  keys = update_slice(keys, key, -2, position);
-  values = update_slice(values, value, -2, position);
+  constexpr const char* name = "key_value_cache";
+  LooseComposite call(name, key.loc);
+  const auto written = [&](const Buffer& into, const At& given) {
+    const Tensor part = resolve(given, name), whole = resolve(At(into.tensor(), call.loc()), name);
+    const Shape own = type_of(part).shape, all = type_of(whole).shape;
+    const int axis = normalize_axis(name, -2, all.rank(), call.loc());
+    std::string what;
+    if (own.rank() == all.rank())
+      what = concat_text("for ", dims::to_string(own[axis]), own[axis].same(Dim(1)) ? " place" : " places",
+                         " in a cache of ", dims::to_string(all[axis]));
+    return write_slice(whole, part, axis, At(position, call.loc()), what, call.loc());
+  };
+  const Tensor new_keys = written(keys, key), new_values = written(values, value);
+  keys = new_keys, values = new_values;
 }
 
 Tensor KeyValueCache::mask(Dim length, const Index& position, Loc loc) const {

@@ -4,6 +4,7 @@
 #include "base/fail.hpp"
 #include "base/number_checks.hpp"
 #include "record/composite.hpp"
+#include "record/indexing.hpp"
 #include "record/record.hpp"
 #include "weft/nn/vision.hpp"
 
@@ -188,7 +189,7 @@ Tensor roi_align(At x, At given, PerAxis<2> output_size, RoiAlignOptions options
   boxes = stop_gradient(boxes);
   const Tensor given_numbers = select(boxes, 1, 0);
   const Tensor numbers = cast(where(isnan(given_numbers), -1, given_numbers), DType::i64);
-  check_range(numbers, image.type.shape[0], name, call.loc(), image.value);
+  check_places(numbers, image.value, 0, name, call.loc());
   const Dim count = type.shape[0];
   const Tensor batch = reshape_to(numbers, Shape::of(count, 1, 1, 1), call.loc());
 

@@ -6,6 +6,7 @@
 #include "base/fail.hpp"
 #include "record/autocast.hpp"
 #include "record/composite.hpp"
+#include "record/dry_run.hpp"
 #include "record/indexing.hpp"
 
 namespace weft {
@@ -18,12 +19,76 @@ Tensor integers(const char* name, const At& given, Loc loc) {
   return cast(index, DType::i64);
 }
 
-Tensor from_end(const Tensor& index, Dim size, const char* operation, Loc loc, const Tensor& table) {
+std::string place_text(std::int64_t element, const Shape& shape) {
+  std::string text;
+  for (int axis = shape.rank(); axis-- > 0; element /= shape[axis].constant())
+    text = std::to_string(element % shape[axis].constant()) + (text.empty() ? "" : ",") + text;
+  return shape.rank() == 1 ? text : "[" + text + "]";
+}
+
+namespace {
+
+// " of axis 0 of f32[2,3]"; a negative axis: no axis is meant; of no table: nothing.
+std::string range_of(const Tensor& table, int axis) {
+  if (!table.defined()) return {};
+  const std::string type = to_string(type_of(table));
+  return axis < 0 ? " for " + type : concat_text(" of axis ", axis, " of ", type);
+}
+
+// "7, element 1 of i64[2]": the first that is not in [least, end). Empty where there is none.
+std::string first_outside(const Tensor& index, std::int64_t least, std::int64_t end, Loc loc) {
+  const Tensor values = cast(index, DType::i64);
+  const Shape shape = type_of(values).shape;
+  std::vector<std::int64_t> all(static_cast<std::size_t>(shape.element_count().constant()));
+  values.copy_to<std::int64_t>(all, loc);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i] < least || all[i] >= end)
+      return concat_text(all[i], shape.rank() == 0
+                                     ? std::string()
+                                     : concat_text(", element ", place_text(static_cast<std::int64_t>(i), shape),
+                                                   " of ", to_string(type_of(index))));
+  return {};
+}
+
+}  // namespace
+
+void require_in_range(const Tensor& fine, const Tensor& index, Dim least, Dim end, const std::string& of,
+                      const char* operation, Loc loc) {
+  const std::string text =
+      concat_text("an index is out of range [", dims::to_string(least), ", ", dims::to_string(end), ")", of, ": ");
+  // The check tells at once where values are computed at once: outside of a trace, on the host.
+  const bool tells_at_once =
+      !recorder().trace() && !is_dry_run && type_of(index).device.type == Device::Type::cpu && end.is_constant();
+  try {
+    require(fine, operation, loc, text + "one of " + to_string(type_of(index)));
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const Error&) {
+    const std::string found =
+        tells_at_once ? first_outside(index, least.constant(), end.constant(), loc) : std::string();
+    if (found.empty()) throw;
+    fail(operation, loc, text, found);
+  }
+}
+
+void check_range(const Tensor& index, Dim rows, const char* operation, Loc loc, const Tensor& table) {
+  if (index.element_count().same(Dim(0))) return;
+  require_in_range(~any((index < 0) | (index >= dim_value(rows, loc))), index, 0, rows, range_of(table, -1), operation,
+                   loc);
+}
+
+void check_places(const Tensor& index, const Tensor& table, int axis, const char* operation, Loc loc) {
+  if (index.element_count().same(Dim(0))) return;
+  const Dim size = type_of(table).shape[axis];
+  require_in_range(~any((index < 0) | (index >= dim_value(size, loc))), index, 0, size, range_of(table, axis),
+                   operation, loc);
+}
+
+Tensor from_end(const Tensor& index, Dim size, const char* operation, Loc loc, const Tensor& table, int axis) {
   const Tensor length = dim_value(size, loc);
   if (!index.element_count().same(Dim(0)))
-    require(~any((index < -length) | (index >= length)), operation, loc,
-            concat_text("an index is out of range [", dims::to_string(-size), ", ", dims::to_string(size),
-                        "): ", to_string(type_of(index)), " into ", to_string(type_of(table))));
+    require_in_range(~any((index < -length) | (index >= length)), index, -size, size, range_of(table, axis), operation,
+                     loc);
   return where(index < 0, index + length, index);
 }
 
@@ -149,10 +214,10 @@ Tensor gather(At x, int axis, At index) {
   if (type.shape.rank() == 0) fail("gather", call.loc(), "from a 0-d tensor");
   const int normal = check_index("gather", type, type_of(picks), axis, call.loc());
   if (const Tensor rows = repeated_vector(picks, type.shape, normal, call.loc()); rows.defined()) {
-    check_range(rows, type.shape[normal], "gather", call.loc(), value);
+    check_places(rows, value, normal, "gather", call.loc());
     return movedim(record(Op::gather, {movedim(value, normal, 0), rows}, {}, {}, call.loc()), 0, normal);
   }
-  check_range(picks, type.shape[normal], "gather", call.loc(), value);
+  check_places(picks, value, normal, "gather", call.loc());
   return record(Op::gather, {flatten(value), flat_positions(picks, type.shape, normal, call.loc())}, {}, {},
                 call.loc());
 }
@@ -178,10 +243,10 @@ Tensor scatter_add(At x, int axis, At index, At source) {
   const Tensor updates = taken_part("scatter_add", source_for("scatter_add", source, value, call.loc()),
                                     type_of(places).shape, call.loc());
   if (const Tensor rows = repeated_vector(places, type.shape, normal, call.loc()); rows.defined()) {
-    check_range(rows, type.shape[normal], "scatter_add", call.loc(), value);
+    check_places(rows, value, normal, "scatter_add", call.loc());
     return update_rows(value, normal, rows, updates, true, call.loc());
   }
-  check_range(places, type.shape[normal], "scatter_add", call.loc(), value);
+  check_places(places, value, normal, "scatter_add", call.loc());
   const Tensor flat = flatten(flat_positions(places, type.shape, normal, call.loc()));
   return reshape_to(update_rows(flatten(value), 0, flat, flatten(updates), true, call.loc()), type.shape, call.loc());
 }
@@ -198,7 +263,7 @@ Tensor index_add(At x, int axis, At index, At source) {
   if (!(type_of(updates).shape == wanted))
     fail("index_add", call.loc(), "the source is ", to_string(type_of(updates)), ", not ",
          to_string(Type{type_of(value).dtype, false, {}, wanted}));
-  check_range(places, type_of(value).shape[normal], "index_add", call.loc(), value);
+  check_places(places, value, normal, "index_add", call.loc());
   return update_rows(value, normal, places, updates, true, call.loc());
 }
 

@@ -7,9 +7,17 @@ namespace weft {
 
 // The operand as i64. Throws where it is no integer.
 Tensor integers(const char* name, const At& given, Loc loc);
-// The index, with what is negative counted from the end of an axis of this size. The user's error where it is computed
-// and out of range.
-Tensor from_end(const Tensor& index, Dim size, const char* operation, Loc loc, const Tensor& table);
+// The index, with what is negative counted from the end of an axis of this size: this one of the table, or of what is
+// made of the table. The user's error where it is computed and out of range.
+Tensor from_end(const Tensor& index, Dim size, const char* operation, Loc loc, const Tensor& table, int axis = -1);
+// Every element of `index` is a place of this axis of the table, or the user's error when the value is computed.
+void check_places(const Tensor& index, const Tensor& table, int axis, const char* operation, Loc loc);
+// The user's error where `fine`, a bool of one element, is false: it says which index is not in [least, end), where
+// values are known when this returns, and the index's type elsewhere. `of`: of what, " of axis 0 of f32[2,3]".
+void require_in_range(const Tensor& fine, const Tensor& index, Dim least, Dim end, const std::string& of,
+                      const char* operation, Loc loc);
+// Where an element is, in row-major order: "3", "[0,3]" of two axes.
+std::string place_text(std::int64_t element, const Shape& shape);
 // This number, counted from the end where it is negative. Throws where the axis has no such place.
 Dim place_on_axis(const char* name, Dim index, const Type& type, int axis, Loc loc);
 // Elements start, start + step, ..., of which there are `count`, all on the axis.
@@ -47,6 +55,10 @@ Tensor meeting(Op op, const Tensor& index, const Tensor& updates, const Shape& t
 
 // Where the bools are true, i64 [count, rank], which is read at once. Throws in a trace and in the body of a loop.
 Tensor places_of_true(const char* name, const Tensor& flags, Loc loc);
+
+// update_slice, where an error about the position ends with `what`.
+Tensor write_slice(const Tensor& value, const Tensor& part, int axis, const At& start, const std::string& what,
+                   Loc loc);
 
 // The user's error where this bool of one element is false, when it is computed.
 void require(const Tensor& condition, const char* operation, Loc loc, const std::string& text);

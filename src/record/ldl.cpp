@@ -42,8 +42,7 @@ LDLFactors ldl_factor(At given) {
   const Tensor a = matrix("ldl_factor", given, call.loc(), true);
   const Tensor ld = record(Op::ldl, {a}, {}, {}, {}), pivots = result_of(ld, 1);
   const Tensor first = pivots < 0;
-  require_all((diagonal_of(ld) != 0) | first | roll(first, 1, -1), "ldl_factor", "the matrix is singular", a,
-              call.loc());
+  require_all((diagonal_of(ld) != 0) | first | roll(first, 1, -1), "ldl_factor", "is singular", a, call.loc());
   return {ld, pivots};
 }
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "record/composite.hpp"
-#include "record/dry_run.hpp"
+#include "record/indexing.hpp"
 #include "record/linear_algebra.hpp"
 #include "record/ones.hpp"
 #include "weft/linalg.hpp"
@@ -115,9 +115,20 @@ void broadcast_batches(const char* name, Tensor& a, Tensor& b, Loc loc) {
 
 void require_all(const Tensor& fine, const char* name, const char* what, const Tensor& of, Loc loc) {
   if (fine.element_count().same(Dim(0))) return;
-  const std::string message = error_text(name, loc, concat_text(what, ": ", to_string(type_of(of))));
-  const Tensor token = record(Op::check, {all(fine)}, Message{{intern_text(message)}}, {}, loc);
-  if (!recorder().trace() && !is_dry_run) token.eval(loc);
+  const bool is_batch = type_of(of).shape.rank() > 2;
+  const std::string end = concat_text(" ", what, ": ", to_string(type_of(of)));
+  try {
+    require(all(fine), name, loc, (is_batch ? "a matrix of the batch" : "the matrix") + end);
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const Error&) {
+    if (!is_batch || recorder().trace() || type_of(of).device.type != Device::Type::cpu) throw;
+    const Tensor each = all(fine, -1);
+    const Shape batch = type_of(each).shape;
+    const auto first = argmin(cast(flatten(each), DType::i64)).item<std::int64_t>();
+    if (select(flatten(each), 0, first).item<bool>()) throw;
+    fail(name, loc, "matrix ", place_text(first, batch), " of the batch", end);
+  }
 }
 
 void require_pivots(const char* name, const Tensor& factors, const Tensor& pivots, Loc loc) {
@@ -150,7 +161,7 @@ void solve_derivative(const CallValues& p, std::span<Tensor> gradients) {
 
 Tensor solve_checked(const char* name, const Tensor& a, const Tensor& b, Loc loc) {
   const Tensor lu = lu_of(a), rows = result_of(lu, 1);
-  require_all(diagonal_of(lu) != 0, name, "the matrix is singular", a, loc);
+  require_all(diagonal_of(lu) != 0, name, "is singular", a, loc);
   const auto record = [](const Tensor&, const Tensor& lu, const Tensor& rows, const Tensor& b) {
     return solve_by_lu(lu, rows, b, false);
   };
@@ -196,7 +207,7 @@ Tensor cholesky(At given, bool upper) {
   LooseComposite call("cholesky", given.loc);
   const Tensor a = matrix("cholesky", given, call.loc(), true);
   const Tensor l = record(Op::cholesky, {a}, {}, {}, {});
-  require_all(~isnan(diagonal_of(l)), "cholesky", "the matrix is not positive definite", a, call.loc());
+  require_all(~isnan(diagonal_of(l)), "cholesky", "is not positive definite", a, call.loc());
   return upper ? transpose(l) : l;
 }
 
@@ -339,7 +350,7 @@ LU lu(At given) {
 LUFactors lu_factor(At given) {
   LooseComposite call("lu_factor", given.loc);
   const Tensor a = matrix("lu_factor", given, call.loc(), true), factors = lu_of(a);
-  require_all(diagonal_of(factors) != 0, "lu_factor", "the matrix is singular", a, call.loc());
+  require_all(diagonal_of(factors) != 0, "lu_factor", "is singular", a, call.loc());
   return {factors, result_of(factors, 1)};
 }
 

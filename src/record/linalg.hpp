@@ -25,7 +25,8 @@ Tensor matrix(const char* name, const At& given, Loc loc, bool square = false);
 Dim size_at(const Tensor& value, int from_end);
 // Batches of two operands of at least two axes, broadcast. Throws where they do not fit.
 void broadcast_batches(const char* name, Tensor& a, Tensor& b, Loc loc);
-// The user's error when the value is computed, unless all are true.
+// The user's error when the value is computed, unless all are true: fine [..., n] of a matrix [..., n, n], or of each
+// of a batch. It says that the matrix `what`: "is singular"; of a batch which one, where values are known at once.
 void require_all(const Tensor& fine, const char* name, const char* what, const Tensor& of, Loc loc);
 // x with a x = b; a singular matrix is the user's error when it is computed.
 Tensor solve_checked(const char* name, const Tensor& a, const Tensor& b, Loc loc);

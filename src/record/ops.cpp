@@ -188,30 +188,34 @@ void require(const Tensor& condition, const char* operation, Loc loc, const std:
   if (!recorder().trace() && !is_dry_run) token.eval(loc);
 }
 
-void check_range(const Tensor& index, Dim rows, const char* operation, Loc loc, const Tensor& table) {
-  if (index.element_count().same(Dim(0))) return;
-  Tensor fine = ~any((index < 0) | (index >= dim_value(rows, loc)));
-  require(fine, operation, loc,
-          concat_text("an index is out of range [0, ", dims::to_string(rows), "): ", to_string(type_of(index)),
-                      table.defined() ? " into " + to_string(type_of(table)) : ""));
-}
-
 Tensor gather(At x, At index) {
   LooseComposite call("gather", x.loc);
   Tensor table = resolve(x, "gather"), rows = integers("gather", index, call.loc());
   if (type_of(table).shape.rank() == 0) fail("gather", call.loc(), "from a 0-d tensor");
-  check_range(rows, type_of(table).shape[0], "gather", call.loc(), table);
+  check_places(rows, table, 0, "gather", call.loc());
   return record(Op::gather, {table, rows}, {}, {}, call.loc());
 }
 
 namespace {
 
-// [0, most] holds the position, or the user's error when the value is computed.
-void check_position(const char* operation, const Tensor& position, Dim most, const Tensor& x, Dim length, Loc loc) {
+// [0, most] holds the position, or the user's error when the value is computed; it ends with `what`. It says the
+// position where that is known at once.
+void check_position(const char* operation, const Tensor& position, Dim most, const std::string& what, Loc loc) {
   const Tensor fine = (position >= 0) & (position <= dim_value(most, loc));
-  require(fine, operation, loc,
-          concat_text("the position is out of range [0, ", dims::to_string(most), "], for a part of ",
-                      dims::to_string(length), " of ", to_string(type_of(x))));
+  const std::string text = concat_text("the position is out of range [0, ", dims::to_string(most), "]");
+  try {
+    require(fine, operation, loc, text + ", " + what);
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const Error&) {
+    if (recorder().trace() || type_of(position).device.type != Device::Type::cpu) throw;
+    const auto given = position.item<std::int64_t>();
+    if (given >= 0 && Dim(given) <= most) throw;
+    fail(operation, loc, text, ": ", given, ", ", what);
+  }
+}
+std::string part_text(Dim length, int axis, const Tensor& x) {
+  return concat_text("for a part of ", dims::to_string(length), " of axis ", axis, " of ", to_string(type_of(x)));
 }
 Tensor position_of(const char* operation, const At& start, const Tensor& x, Loc loc) {
   const Tensor given = resolve(start, operation);
@@ -232,7 +236,7 @@ Tensor detail::slice_at(At x, int axis, const Index& start, Dim length) {
   if (length < Dim(0) || size < length)
     fail("slice", loc, "a part of ", dims::to_string(length), " along axis ", axis, " of ", to_string(type_of(value)));
   const Tensor first = position_of("slice", At(start, loc), value, loc);
-  check_position("slice", first, size - length, value, length, loc);
+  check_position("slice", first, size - length, part_text(length, axis, value), loc);
   Tensor rows = arange(length, {DType::i64}, loc);
   rows = first + rows;
   if (axis == 0) return record(Op::gather, {value, rows}, {}, {}, loc);
@@ -242,10 +246,13 @@ Tensor detail::slice_at(At x, int axis, const Index& start, Dim length) {
 
 Tensor update_slice(At x, At update, int axis, At start) {
   LooseComposite call("update_slice", x.loc);
-  const Loc loc = call.loc();
   const Tensor value = resolve(x, "update_slice"), part = resolve(update, "update_slice");
+  axis = normalize_axis("update_slice", axis, type_of(value).shape.rank(), call.loc());
+  return write_slice(value, part, axis, start, {}, call.loc());
+}
+Tensor write_slice(const Tensor& value, const Tensor& part, int axis, const At& start, const std::string& what,
+                   Loc loc) {
   const Shape &whole = type_of(value).shape, &own = type_of(part).shape;
-  axis = normalize_axis("update_slice", axis, whole.rank(), loc);
   if (type_of(value).dtype != type_of(part).dtype)
     fail("update_slice", loc, "an update has another dtype than what it is written into: ", to_string(type_of(part)),
          " into ", to_string(type_of(value)));
@@ -255,7 +262,8 @@ Tensor update_slice(At x, At update, int axis, At start) {
     fail("update_slice", loc, "an update ", to_string(type_of(part)), " does not fit into ", to_string(type_of(value)),
          " along axis ", axis);
   const Tensor first = position_of("update_slice", start, value, loc);
-  check_position("update_slice", first, whole[axis] - own[axis], value, own[axis], loc);
+  check_position("update_slice", first, whole[axis] - own[axis],
+                 what.empty() ? part_text(own[axis], axis, value) : what, loc);
   return record(Op::update_slice, {value, part, first}, Along{static_cast<std::uint8_t>(axis)}, {}, loc);
 }
 

@@ -45,10 +45,10 @@ Updates updates_of(const char* name, const At& x, int axis, const At& index, con
   const Tensor taken = one ? values_like(name, source, value, shape, loc)
                            : taken_part(name, source_for(name, source, value, loc), shape, loc);
   if (const Tensor rows = repeated_vector(places, type.shape, normal, loc); rows.defined()) {
-    check_range(rows, type.shape[normal], name, loc, value);
+    check_places(rows, value, normal, name, loc);
     return {movedim(value, normal, 0), rows, movedim(taken, normal, 0), type.shape, normal};
   }
-  check_range(places, type.shape[normal], name, loc, value);
+  check_places(places, value, normal, name, loc);
   return {flatten(value), flatten(flat_positions(places, type.shape, normal, loc)), flatten(taken), type.shape, -1};
 }
 
@@ -56,7 +56,7 @@ int check_vector(const char* name, const Tensor& value, const Tensor& places, in
   const int normal = normalize_axis(name, axis, type_of(value).shape.rank(), loc);
   if (type_of(places).shape.rank() != 1)
     fail(name, loc, "the index must be a vector, it is ", to_string(type_of(places)));
-  check_range(places, type_of(value).shape[normal], name, loc, value);
+  check_places(places, value, normal, name, loc);
   return normal;
 }
 
@@ -196,7 +196,7 @@ Tensor index_fill(At x, int axis, At index, At value) {
   const int normal = normalize_axis("index_fill", axis, type_of(of).shape.rank(), call.loc());
   if (type_of(given).shape.rank() != 1)
     fail("index_fill", call.loc(), "the index must be a vector, it is ", to_string(type_of(given)));
-  const Tensor places = from_end(given, type_of(of).shape[normal], "index_fill", call.loc(), of);
+  const Tensor places = from_end(given, type_of(of).shape[normal], "index_fill", call.loc(), of, normal);
   if (value.tensor && type_of(*value.tensor).shape.rank() != 0)
     fail("index_fill", call.loc(), "the value must be a number, it is ", to_string(type_of(*value.tensor)));
   Shape rows = type_of(of).shape;
@@ -209,7 +209,7 @@ Tensor set_rows(At x, At rows, At values) {
   const Tensor value = resolve(x, "set_rows"), given = integers("set_rows", rows, call.loc());
   const Shape shape = type_of(value).shape, lead = type_of(given).shape;
   if (shape.rank() == 0) fail("set_rows", call.loc(), "of a 0-d tensor");
-  const Tensor places = from_end(given, shape[0], "set_rows", call.loc(), value);
+  const Tensor places = from_end(given, shape[0], "set_rows", call.loc(), value, 0);
   if (lead.rank() + shape.rank() - 1 > max_rank) fail("set_rows", call.loc(), "more than ", max_rank, " axes");
   const Tensor updates = values_like("set_rows", values, value, joined(lead, shape, 1), call.loc());
   const Dim count = lead.element_count();

@@ -188,7 +188,7 @@ Tensor Tensor::operator[](At index) const {
   if (type_of(value).shape.rank() == 0) fail("index", call.loc(), "a 0-d tensor has no rows");
   if (index.tensor) {
     const Tensor given = integers("index", index, call.loc());
-    const Tensor rows = from_end(given, type_of(value).shape[0], "index", call.loc(), value);
+    const Tensor rows = from_end(given, type_of(value).shape[0], "index", call.loc(), value, 0);
     return record(Op::gather, {value, rows}, {}, {}, call.loc());
   }
   if (index.kind != DTypeKind::integer) fail("index", call.loc(), "the index must be an integer");

@@ -152,7 +152,7 @@ IndexedRows rows_of(const char* name, const Tensor& x, std::span<const Tensor> i
   Dim rows = 1;
   for (std::size_t i = 0; i < indexed.size(); ++i) {
     const Dim size = type.shape[indexed[i]];
-    const Tensor place = from_end(places[i], size, name, loc, x);
+    const Tensor place = from_end(places[i], size, name, loc, x, indexed[i]);
     result.rows = i == 0 ? place : result.rows * dim_value(size, loc) + place;
     result.apart.push_back(size);
     rows = rows * size;

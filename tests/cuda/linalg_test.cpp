@@ -282,8 +282,8 @@ TEST_CASE("cuda: what has no factors gives NaN, and its neighbours in a batch ha
       if (all_positive)
         CHECK(difference(to(linalg::cholesky(there), Device::cpu()), linalg::cholesky(x)) <= 1e-15);
       else if (first != 3)
-        CHECK_THROWS_WITH_AS(sum(linalg::cholesky(there)).item<double>(),
-                             doctest::Contains("[cholesky] the matrix is not positive definite"), Error);
+        CHECK_THROWS_WITH_AS(sum(linalg::cholesky(there)).item<double>(), doctest::Contains("is not positive definite"),
+                             Error);
       const std::vector<Tensor> found = factors(there), expected = factors(x);
       for (std::size_t i = 0; i < found.size(); ++i) {
         CAPTURE(i);

@@ -304,6 +304,15 @@ TEST_CASE("a matrix that is not what a function needs is the user's error") {
   refused([&] { inv(singular); }, "[inv] the matrix is singular: f64[2,2]");
   refused([&] { solve(singular, negative); }, "[solve] the matrix is singular: f64[2,2]");
   refused([&] { matrix_power(singular, -1); }, "[matrix_power] the matrix is singular");
+  const Tensor positive = from_list({{2.0, 1.0}, {1.0, 2.0}}), batch = stack({positive, negative, singular, positive});
+  refused([&] { cholesky(batch); }, "[cholesky] matrix 1 of the batch is not positive definite: f64[4,2,2]");
+  refused([&] { inv(reshape(batch, {2, 2, 2, 2})); }, "[inv] matrix [1,0] of the batch is singular: f64[2,2,2,2]");
+  CHECK(cholesky(stack({positive, positive})).shape().same(Shape::of(2, 2, 2)));
+  auto factors = compile([](const Tensor& x) { return cholesky(x) * 2; }, {.on_compile_error = OnFailure::raise});
+  CHECK_THROWS_WITH_AS(
+      factors(batch).eval(),
+      doctest::Contains("[cholesky] a matrix of the batch is not positive definite: f64[4,2,2], at linalg_test.cpp:"),
+      Error);
   auto compiled = compile([](const Tensor& x) { return sum(inv(x)) + 1; }, {.on_compile_error = OnFailure::raise});
   CHECK(compiled(negative).item<double>() == doctest::Approx(5.0 / 3));
   CHECK_THROWS_WITH_AS(compiled(singular).item<double>(),

@@ -1,9 +1,11 @@
 // Attention against PyTorch's, and tables of positions against loops: results and all gradients, compiled and eager.
 #include "weft/nn/attention.hpp"
+#include "tests/message_of.hpp"
 #include "tests/nn/golden_list.hpp"
 #include "tests/record/refused.hpp"
 
 using namespace weft;
+using weft::test::message_of;
 using weft::test::refused;
 
 namespace {
@@ -108,7 +110,20 @@ TEST_CASE("attention over 16-bit floats normalizes in f32; dropout draws; what d
           "a mask must be bool or floating");
   refused([&] { nn::scaled_dot_product_attention(q, k, v, {.attn_mask = q, .is_causal = true}); }, "not both");
   refused([&] { nn::scaled_dot_product_attention(q, k, v, {.dropout_p = 1}); }, "must be in [0, 1), it is 1");
-  refused([&] { nn::scaled_dot_product_attention(wave({3, 8, 4}, 1), k, v, {.enable_gqa = true}); }, "takes a query");
+  const Tensor three = wave({3, 8, 4}, 1);
+  refused([&] { nn::scaled_dot_product_attention(three, k, v, {.enable_gqa = true}); },
+          "the query has 3 heads, which is no multiple of the keys' 2: f64[3,8,4] x f64[2,9,4] x f64[2,9,4]");
+  const auto heads = [](std::int64_t n) { return wave({1, n, 3, 4}, 1); };
+  const auto attend = [&](std::int64_t h, std::int64_t k, std::int64_t v, bool shared, Loc loc = Loc::current()) {
+    return nn::scaled_dot_product_attention(At(heads(h), loc), heads(k), heads(v), {.enable_gqa = shared});
+  };
+  refused([&] { attend(6, 4, 4, true); }, "the query has 6 heads, which is no multiple of the keys' 4");
+  refused([&] { attend(6, 3, 2, true); }, "the keys have 3 heads and the values 2");
+  refused([&] { attend(6, 3, 2, false); }, "the keys have 3 heads and the values 2");
+  refused([&] { attend(6, 3, 3, false); },
+          "the query has 6 heads and the keys and values 3, which heads share where .enable_gqa is true");
+  refused([&] { attend(6, 4, 4, false); }, "the query has 6 heads and the keys and values 4: f64[1,6,3,4] x");
+  CHECK(attend(6, 1, 1, false).shape().same(Shape::of(1, 6, 3, 4)));
 }
 
 TEST_CASE("attention of no features weighs keys equally; a query of no keys gets zeros") {
@@ -286,8 +301,20 @@ TEST_CASE("a cache of keys and values: positions and dtypes that it has not are 
   nn::KeyValueCache cache(1, 2, 8, 4);
   const Tensor new_key = ones({1, 2, 1, 4});
   refused([&] { cache.mask(2, Index(-5)); }, "[key_value_cache] the position must not be negative, it is -5");
-  refused([&] { cache.update(new_key, new_key, Index(-1)); }, "the position is out of range [0, 7]");
-  refused([&] { cache.update(new_key, new_key, Index(8)); }, "the position is out of range [0, 7]");
+  refused([&] { cache.update(new_key, new_key, Index(-1)); }, "the position is out of range [0, 7]: -1");
+  refused([&] { cache.update(new_key, new_key, Index(8)); },
+          "[key_value_cache] the position is out of range [0, 7]: 8, for 1 place in a cache of 8");
+  const Tensor three = ones({1, 2, 3, 4});
+  refused([&] { cache.update(three, three, Index(6)); },
+          "[key_value_cache] the position is out of range [0, 5]: 6, for 3 places in a cache of 8");
+  auto step = compile([](nn::KeyValueCache& c, const Tensor& x, Index at) { c.update(x, x, at); });
+  step(cache, three, Index(5));
+  const std::string text = message_of([&] { step(cache, three, Index(6)); });
+  CHECK(text.find("[key_value_cache] the position is out of range [0, 5], for 3 places in a cache of 8, at "
+                  "attention_test.cpp") != std::string::npos);
+  // What fails writes neither keys nor values.
+  refused([&] { cache.update(new_key * 7, three, Index(7)); }, "out of range [0, 5]: 7");
+  CHECK(max(cache.keys.tensor()).item() == 1);
   refused([&] { cache.update(cast(new_key, DType::bf16), new_key, 0); },
           "another dtype than what it is written into: bf16[1,2,1,4] into f32[1,2,8,4]");
 }

@@ -7,6 +7,7 @@
 
 #include "refused.hpp"
 #include "weft/compile.hpp"
+#include "weft/indexing.hpp"
 #include "weft/nn.hpp"
 #include "weft/ops.hpp"
 #include "weft/random.hpp"
@@ -95,17 +96,29 @@ TEST_CASE("axes and indices that are not there") {
   refused([&] { return softmax(o.row, 1); }, "[softmax] axis 1 is out of range for 1 axis");
   refused([&] { return argmax(o.number, 1); }, "[argmax] axis 1 is out of range for 1 axis");
   refused([&] { return sum(o.number, {0, -1}); }, "[sum] axis 0 is named twice");
-  refused([&] { return o.table[o.index + 1]; }, "[index] an index is out of range [-2, 2): i64[2] into f32[2,3]");
+  refused([&] { return o.table[o.index + 1]; },
+          "[index] an index is out of range [-2, 2) of axis 0 of f32[2,3]: 2, element 1 of i64[2]");
   refused([&] { return transpose(o.row); }, "[transpose] axis -2 is out of range for 1 axis");
   refused([&] { return concat({o.row, o.row}, 1); }, "[concat] axis 1 is out of range for 1 axis");
   refused([&] { return o.row.size(1); }, "[size] axis 1 is out of range for 1 axis");
   refused([&] { return select(o.table, 0, 2); }, "[select] index 2 is out of range for axis 0 of f32[2,3]");
   refused([&] { return select(o.table, 1, -4); }, "is out of range for axis 1 of f32[2,3]");
   refused([&] { return gather(o.table, o.index + 1); },
-          "[gather] an index is out of range [0, 2): i64[2] into f32[2,3]");
+          "[gather] an index is out of range [0, 2) of axis 0 of f32[2,3]: 2, element 1 of i64[2]");
   refused([&] { return gather(o.table, from_list<std::int64_t>({-1})); }, "[gather] an index is out of range [0, 2)");
-  refused([&] { return one_hot(from_list<std::int64_t>({3}), 3); }, "[one_hot] an index is out of range [0, 3)");
-  refused([&] { return nn::cross_entropy(o.table, o.index + 2); }, "[cross_entropy] an index is out of range [0, 3)");
+  refused([&] { return one_hot(from_list<std::int64_t>({3}), 3); },
+          "[one_hot] an index is out of range [0, 3): 3, element 0 of i64[1]");
+  refused([&] { return nn::cross_entropy(o.table, o.index + 2); },
+          "[cross_entropy] an index is out of range [0, 3) of axis 1 of f32[2,3]: 3, element 1 of i64[2]");
+  const Tensor column = reshape(o.index + 2, {2, 1}), part = ones({2, 2});
+  refused([&] { return gather(o.table, 1, column); },
+          "[gather] an index is out of range [0, 3) of axis 1 of f32[2,3]: 3, element [1,0] of i64[2,1]");
+  const Subscript places[] = {{}, Index(-4)};
+  refused([&] { return index(o.table, places); }, "[index] an index is out of range [-3, 3) of axis 1 of f32[2,3]: -4");
+  refused([&] { return nn::embedding(o.index - 1, o.table); },
+          "[embedding] an index is out of range [0, 2) of axis 0 of f32[2,3]: -1, element 0 of i64[2]");
+  refused([&] { return update_slice(o.table, part, 1, 2); },
+          "[update_slice] the position is out of range [0, 1]: 2, for a part of 2 of axis 1 of f32[2,3]");
   refused([&] { return gather(o.none, from_list<std::int64_t>({0})); }, "[gather] an index is out of range [0, 0)");
   refused([&] { return gather(o.number, o.index); }, "[gather] from a 0-d tensor");
   CHECK(select(select(o.table, 0, -1), 0, -1).item() == 6);
@@ -159,10 +172,11 @@ TEST_CASE("inside a compiled function: the same words, with the line inside") {
   auto bits = compile([](const Tensor& a) { return ~a; });
   refused([&] { return bits(o.row); }, "[bitwise_not] needs bool or integers: f32[3]", {__FILE__, line + 3});
   auto rows = compile([](const Tensor& table, const Tensor& index) { return gather(table, index) * 2; });
-  refused([&] { return rows(o.table, o.index + 1); }, "[gather] an index is out of range [0, 2)", {__FILE__, line + 5});
+  refused([&] { return rows(o.table, o.index + 1); },
+          "[gather] an index is out of range [0, 2) of axis 0 of f32[2,3]: one of i64[2]", {__FILE__, line + 5});
   auto largest = compile([](const Tensor& a) { return amax(a, 0); });
-  refused([&] { return largest(o.none); }, "[amax] over an empty axis: f32[0,3], axis 0", {__FILE__, line + 7});
-  refused([&] { return largest(Tensor()); }, "undefined tensor", {__FILE__, line + 7});
+  refused([&] { return largest(o.none); }, "[amax] over an empty axis: f32[0,3], axis 0", {__FILE__, line + 8});
+  refused([&] { return largest(Tensor()); }, "undefined tensor", {__FILE__, line + 8});
   CHECK(sum(add(o.row, o.row)).item() == 12);
   CHECK(sum(cast(bits(o.index), DType::f32)).item() == -3);
   CHECK(sum(rows(o.table, o.index)).item() == 42);
