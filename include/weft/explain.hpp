@@ -68,11 +68,60 @@ struct Explanation {                 // what explain() tells of a compiled funct
 };
 std::string to_string(const Explanation& explanation);                        // all of it, as a text
 std::ostream& operator<<(std::ostream& out, const Explanation& explanation);  // the same
-// What f does for these arguments. Compiles where that has not happened yet, and runs nothing. Throws as a call does.
+namespace detail {
+// Throws Error with a sentence where there is no device, and that is what the error says.
+void refuse_without_device(const Function* function, const Error& error);
+}  // namespace detail
+// What f does for these arguments. Compiles where that has not happened yet, and runs nothing. Throws as a call does;
+// of arguments on a GPU where there is none explain_for tells.
 template <class... T, class... A>
 Explanation explain(const Compiled<T...>& f, A&&... argument) {
   Explanation explanation;
-  f.inspect({detail::Inquiry::explain, &explanation}, std::forward<A>(argument)...);
+  try {
+    f.inspect({detail::Inquiry::explain, &explanation}, std::forward<A>(argument)...);
+  } catch (const Error& error) {
+    detail::refuse_without_device(f.function().get(), error);
+    throw;
+  }
+  return explanation;
+}
+
+namespace detail {
+template <class A>  // as a generic compiled function takes it: what is moved and const is only read
+using GivenArgument = std::conditional_t<std::is_lvalue_reference_v<A> || std::is_const_v<A>, A&, A>;
+// A function of the same options whose kernels are for a device of this target, and are not called. Throws Error where
+// there is no such target.
+FunctionHandle function_for_target(const Function* like, const char* target);
+}  // namespace detail
+// The same on a GPU that need not be there: "sm_90a", or another that EntryOptions::devices names. Tensors of the host
+// are taken as if they lay on the device, unless another argument does. Compiles anew, with NVRTC, and runs nothing; f
+// stays as it is. Throws as a call does, and where the target is none or f reads values.
+template <class F, class R, class... T, class... First, class... P, class... A>
+Explanation explain_for(const char* target,
+                        const Compiled<F, R, Bound<T...>, detail::TypeList<First...>, detail::TypeList<P...>>& f,
+                        A&&... argument) {
+  const detail::FunctionHandle made = detail::function_for_target(f.function().get(), target);
+  Explanation explanation;
+  const auto ask = [&](std::remove_reference_t<P>&... given) {
+    f.bound().apply([&](T&... bound) {
+      detail::inspect<R, First..., P...>(made, f.plain(), Loc(), {detail::Inquiry::explain, &explanation}, bound...,
+                                         given...);
+    });
+  };
+  const auto convert = [&](P... given) { ask(given...); };
+  convert(std::forward<A>(argument)...);
+  return explanation;
+}
+// Of a generic callable: the arguments' types are the call's.
+template <class F, class... T, class... A>
+Explanation explain_for(const char* target, const Compiled<F, void, Bound<T...>, void, void>& f, A&&... argument) {
+  const detail::FunctionHandle made = detail::function_for_target(f.function().get(), target);
+  Explanation explanation;
+  f.bound().apply([&](T&... bound) {
+    using R = std::remove_cvref_t<decltype(std::declval<F&>()(bound..., std::declval<detail::GivenArgument<A>>()...))>;
+    detail::inspect<R, T&..., detail::GivenArgument<A>...>(
+        made, f.plain(), Loc(), {detail::Inquiry::explain, &explanation}, bound..., argument...);
+  });
   return explanation;
 }
 

@@ -5,6 +5,8 @@
 #include <ostream>
 
 #include "base/fail.hpp"
+#include "runtime/cuda/device.hpp"
+#include "runtime/device_target.hpp"
 #include "runtime/plan_memory.hpp"
 #include "trace/kernel_job.hpp"
 #include "trace/level_call.hpp"
@@ -78,10 +80,30 @@ void Call::explain(Explanation& out) {
   std::vector<std::int64_t> symbols;
   for (std::size_t i = 0; i < specialization_->guards.symbols.size(); ++i)
     symbols.push_back(specialization_->guards.symbol_value(i, scratch_->words));
-  if (symbols.size() == static_cast<std::size_t>(executable->plan.symbol_count))  // else sizes depend on values
+  // Else sizes depend on values, or the steps are for a device that is not there.
+  if (executable->plan.prepared && symbols.size() == static_cast<std::size_t>(executable->plan.symbol_count))
     out.memory = planned_memory(executable->plan, symbols);
   for (const KernelReport& kernel : texts.kernels)
     out.kernels.push_back({kernel.name, kernel.bytes, kernel.operations, kernel.loop_text, kernel.source});
+}
+
+static bool has_device() try { return runtime::cuda::device_count() > 0; } catch (const Error&) {
+  return false;
+}
+
+void refuse_without_device(const Function* function, const Error& error) {
+  if (std::string_view(error.what()).starts_with("[cuda] ") && !has_device())
+    fail("explain", function->loc, "there is no GPU here (", std::string(error.what()).substr(7),
+         "): explain_for(\"sm_90a\", f, ...) explains without one");
+}
+
+FunctionHandle function_for_target(const Function* like, const char* name) {
+  const runtime::DeviceTarget* const target = runtime::device_target(name);
+  if (!target)
+    fail("explain_for", like->loc, "there is no target \"", name, "\": there are ", runtime::device_target_names());
+  FunctionHandle made(make_function(like->options, like->loc));
+  made.get()->target = target;
+  return made;
 }
 
 std::size_t specialization_count(const Function* function) {

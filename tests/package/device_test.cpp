@@ -8,8 +8,10 @@
 #include "runtime/cuda/stored_steps.hpp"
 #include "runtime/steps.hpp"
 #include "tests/needs_compiler.hpp"
+#include "weft/explain.hpp"
 #include "weft/fft.hpp"
 #include "weft/linalg.hpp"
+#include "weft/precompile.hpp"
 
 using namespace package_test;
 using weft::test::needs;
@@ -176,6 +178,33 @@ TEST_CASE("steps of a device are written and read back" * needs(nvrtc)) {
   const std::string path = folder.file("rows.weft");
   package(path, {"f", one}, compile(looked_up), table, index);
   hold_fields(path);
+}
+
+TEST_CASE("explain_for: what runs on a device that is not there" * needs(nvrtc)) {
+  const auto spec = [](SpecSize rows) { return tensor_spec({rows, 2048}, DType::bf16, Device::cuda()); };
+  const auto gated = compile(few_rows_gated);
+  const Explanation found = explain_for("sm_90a", gated, spec(5), spec(2056), spec(2056));
+  CHECK_MESSAGE(has(found.schedule, "gated"), found.schedule);
+  CHECK(found.fallback == "");
+  CHECK(specialization_count(gated) == 0);
+  // Of rows that are one in memory the library would not take the product where memory is not aligned.
+  const auto one_row = compile([](const Tensor& x, const Tensor& w) { return few_rows(expand(x, {5, 2048}), w); });
+  CHECK(!has(explain_for("sm_90a", one_row, spec(1), spec(2056)).schedule, "few rows"));
+  // Tensors of the host lie on the device; a generic function, and what is bound.
+  Mlp mlp;
+  const Explanation of_host = explain_for("sm_80", compile(forward, bind(mlp)), normal({5, 6}));
+  REQUIRE(!of_host.kernels.empty());
+  CHECK(has(of_host.kernels[0].source, "__global__"));
+  const auto generic = compile([](const auto& x) { return exp(x) * 2; });
+  CHECK(has(explain_for("compute_80", generic, spec(3)).kernels.at(0).source, "__global__"));
+  CHECK(has(message_of([&] { explain_for("sm_1", generic, spec(3)); }),
+            "[explain_for] there is no target \"sm_1\": there are sm_80, "));
+}
+
+TEST_CASE("explain of arguments on a device that is not there says what does it" * needs(nvrtc_and_no_device)) {
+  const auto f = compile([](const Tensor& x) { return exp(x) * 2; });
+  const std::string text = message_of([&] { explain(f, tensor_spec({4, 8}, DType::f32, Device::cuda())); });
+  CHECK_MESSAGE(has(text, "explain_for"), text);
 }
 
 TEST_CASE("weights go into a package for devices" * needs(nvrtc)) {
