@@ -162,6 +162,14 @@ TEST_CASE("a meter counts what is in use since it was made, and the most; severa
   CHECK(whole.peak() == 8000);
 }
 
+TEST_CASE("a concatenation of a tensor with itself takes its result alone") {
+  const Tensor x = exp(arange(1 << 18) * 1e-6).eval();
+  MemoryMeter meter;
+  const Tensor twice = concat({x, x}).eval();
+  CHECK(meter.peak() == meter.in_use());
+  CHECK(meter.peak() <= (2 << 20) + 4096);
+}
+
 TEST_CASE("a meter counts no block that was given before it, and says so where there are too many") {
   std::vector<std::unique_ptr<MemoryMeter>> meters;
   for (int i = 0; i < 16; ++i) meters.push_back(std::make_unique<MemoryMeter>());
