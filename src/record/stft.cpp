@@ -1,7 +1,8 @@
 // Short-time Fourier transforms: frames of a signal, transformed; and back, added up. Frames are put together of blocks
 // of a hop, so that overlapping ones are a few slices.
+#include "base/fail.hpp"
 #include "record/composite.hpp"
-#include "record/linalg.hpp"
+#include "record/indexing.hpp"
 #include "weft/signal.hpp"
 
 namespace weft {
@@ -129,7 +130,9 @@ Tensor istft(const fft::Complex& given, std::int64_t n_fft, const IstftOptions& 
   const auto cut = [&](const Tensor& row) { return slice(row, 1, start, end); };
   const Tensor squares = expand(square(window), Shape::of(1, count, n_fft));
   const Tensor weight = cut(added_up(squares, how));
-  linalg::require_all(weight > 1e-11, name, "the windows leave points without weight", weight, call.loc());
+  if (!weight.element_count().same(Dim(0)))
+    require(all(weight > 1e-11), name, call.loc(),
+            concat_text("the windows leave points without weight: ", to_string(type_of(weight))));
   Tensor signal = cut(added_up(frames, how)) / weight;
   if (is_longer) signal = pad(signal, 1, 0, start + wanted - whole);
   return rank == 2 ? squeeze(signal, 0) : signal;

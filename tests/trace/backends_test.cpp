@@ -185,7 +185,8 @@ TEST_CASE("A check that fails under symbolic sizes says what they are in the cal
     CHECK(contains(message_of([&] {
                      f(ones({6, 5}), full({6, 3}, 9, {DType::i64})).eval();
                    }),
-                   "[0, s1): i64[s0,s2] into f32[s0,s1], where s0 = 6, s1 = 5, s2 = 3, at backends_test.cpp:"));
+                   "[0, s1) of axis 1 of f32[s0,s1]: one of i64[s0,s2], where s0 = 6, s1 = 5, s2 = 3, at "
+                   "backends_test.cpp:"));
   }
 }
 
