@@ -23,6 +23,7 @@ extern const char embedded_cuda_pack[];
 extern const char embedded_cuda_product[];
 extern const char embedded_cuda_reduce[];
 extern const char embedded_cuda_steps[];
+extern const char embedded_cuda_select[];
 
 std::string cuda_scatter_name(Op op, DType dtype) {
   return std::string("weft_") + info(op).name + "_" + info(dtype).name;
@@ -49,6 +50,18 @@ std::string cuda_argsort(DType dtype) {
          "*>(arguments.buffers[0]), static_cast<const long*>(arguments.buffers[1]),\n"
          "          static_cast<long*>(arguments.buffers[2]), arguments.sizes[0], arguments.sizes[1],\n"
          "          arguments.sizes[2] != 0, arguments.sizes[3]);\n}\n";
+}
+
+std::string cuda_select_name(DType dtype) { return std::string("weft_select_") + info(dtype).name; }
+std::string cuda_select(DType dtype) {
+  return "extern \"C\" __global__ void __launch_bounds__(512) " + cuda_select_name(dtype) +
+         "(const __grid_constant__ Arguments<3, 7> arguments) {\n"
+         "  select_first(static_cast<const " +
+         memory_type(dtype) +
+         "*>(arguments.buffers[0]), static_cast<const long*>(arguments.buffers[1]),\n"
+         "               static_cast<long*>(arguments.buffers[2]), arguments.sizes[0], arguments.sizes[1],\n"
+         "               arguments.sizes[2], arguments.sizes[3], arguments.sizes[4] != 0, arguments.sizes[5],\n"
+         "               arguments.sizes[6]);\n}\n";
 }
 
 std::string cuda_fourier_name(DType dtype) { return std::string("weft_fourier_pairs_") + info(dtype).name; }
@@ -178,7 +191,7 @@ std::size_t work_of(const std::string& function) {
                 {"GroupsArguments", 20'000},    {"FewRowsArguments", 20'000},
                 {"DepthwiseArguments", 10'000}, {"work_on_matrices<", 10'000},
                 {"scatter_add(", 9'000},        {"argsort(", 9'000},
-                {"update_rows<", 3'000}};
+                {"select_first(", 6'000},       {"update_rows<", 3'000}};
   std::size_t work = function.size();
   for (const auto& [word, letters] : called)
     if (function.find(word) != std::string::npos) work += letters;
@@ -226,6 +239,7 @@ std::vector<std::string> cuda_units(std::span<const std::string> functions, std:
     add_if(attends || has_few_rows, {embedded_cuda_fragments});
     add_if(has_few_rows, {embedded_cuda_few_rows});
     add_if(uses("DepthwiseArguments"), {embedded_cuda_depthwise});
+    add_if(uses("select_first("), {embedded_cuda_select});
     add_if(attends, {embedded_cuda_attention_dropout, embedded_cuda_attention, embedded_cuda_attention_backward});
     add_if(splits, {embedded_cuda_attention_split});
     add_if(attends_on_hopper, {embedded_cuda_attention_hopper, embedded_cuda_attention_hopper_backward});
