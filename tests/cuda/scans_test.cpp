@@ -27,20 +27,28 @@ void check_near(const Tensor& there, const Tensor& expected, double unit, double
   CHECK(all(right).item<bool>());
 }
 
-constexpr auto sums = [](const Tensor& x, int axis) {
-  return std::vector<Tensor>{cumsum(x, axis), flip(cumsum(flip(x, axis), axis), axis), cumsum(x, axis) - x};
-};
-constexpr auto extremes = [](const Tensor& x, int axis) {
+template <int axis>
+std::vector<Tensor> sums(const Tensor& x) {
+  return {cumsum(x, axis), flip(cumsum(flip(x, axis), axis), axis), cumsum(x, axis) - x};
+}
+template <int axis>
+std::vector<Tensor> extremes(const Tensor& x) {
   const auto [most, most_at] = cummax(x, axis);
   const auto [least, least_at] = cummin(x, axis);
-  return std::vector<Tensor>{most, most_at, least, least_at};
-};
+  return {most, most_at, least, least_at};
+}
+template <int axis>
+std::vector<Tensor> of_integers(const Tensor& x) {
+  return {cumsum(x, axis), cumprod(x, axis), flip(cumsum(flip(x, axis), axis), axis), cummax(x, axis).values,
+          cummin(x, axis).indices};
+}
 
-void check_floats(const Tensor& x, int axis, double unit) {
+template <int axis>
+void check_floats(const Tensor& x, double unit) {
   const Tensor there = to(x, Device::cuda()).eval();
   const double terms = max(cumsum(abs(cast(x, DType::f64)), axis)).item();
-  auto compiled = compile([axis](const Tensor& t) { return sums(t, axis); });
-  const std::vector<Tensor> found = compiled(there), expected = sums(cast(x, DType::f64), axis);
+  auto compiled = compile(sums<axis>);
+  const std::vector<Tensor> found = compiled(there), expected = sums<axis>(cast(x, DType::f64));
   check_near(found[0], expected[0], unit, terms);
   check_near(found[1], expected[1], unit, terms);
   for (int run = 0; run < 4; ++run) {  // from the third on as a graph
@@ -49,39 +57,36 @@ void check_floats(const Tensor& x, int axis, double unit) {
   }
   CHECK(same_bits(here(cumsum(there, axis)), here(found[0])));  // eagerly
 }
-void check_exact(const Tensor& x, int axis) {
-  const auto compiled = compile([axis](const Tensor& t) { return extremes(t, axis); });
-  const std::vector<Tensor> found = compiled(to(x, Device::cuda())), expected = extremes(x, axis);
+template <int axis>
+void check_exact(const Tensor& x) {
+  const std::vector<Tensor> found = compile(extremes<axis>)(to(x, Device::cuda())), expected = extremes<axis>(x);
   for (std::size_t i = 0; i < found.size(); ++i) {
     CAPTURE(i);
     CHECK(same_bits(here(found[i]), here(expected[i])));
   }
 }
-void check_integers(const Tensor& x, int axis) {
-  const auto step = [axis](const Tensor& t) {
-    return std::vector<Tensor>{cumsum(t, axis), cumprod(t, axis), flip(cumsum(flip(t, axis), axis), axis),
-                               cummax(t, axis).values, cummin(t, axis).indices};
-  };
-  const std::vector<Tensor> found = compile(step)(to(x, Device::cuda())), expected = step(x);
+template <int axis>
+void check_integers(const Tensor& x) {
+  const std::vector<Tensor> found = compile(of_integers<axis>)(to(x, Device::cuda())), expected = of_integers<axis>(x);
   for (std::size_t i = 0; i < found.size(); ++i) {
     CAPTURE(i);
     CHECK(same_bits(here(found[i]), here(expected[i])));
   }
 }
-void check(const Sizes& sizes, int axis) {
-  CAPTURE(sizes.size());
+template <int axis>
+void check(const Sizes& sizes) {
   const Tensor x = sample(sizes, 5);
-  check_floats(x, axis, 0x1p-23);
-  check_floats(cast(x, DType::f64).eval(), axis, 0x1p-51);
-  check_floats(cast(x, DType::bf16).eval(), axis, 0x1p-7);
-  check_floats(cast(x, DType::f16).eval(), axis, 0x1p-10);
+  check_floats<axis>(x, 0x1p-23);
+  check_floats<axis>(cast(x, DType::f64).eval(), 0x1p-51);
+  check_floats<axis>(cast(x, DType::bf16).eval(), 0x1p-7);
+  check_floats<axis>(cast(x, DType::f16).eval(), 0x1p-10);
   const Tensor few = round(x * 4) / 4;  // equal elements in many chunks
-  check_exact(few.eval(), axis);
-  check_exact(cast(few, DType::bf16).eval(), axis);
-  check_integers(cast(round(x * 100), DType::i64).eval(), axis);
-  check_integers(cast(round(x * 100), DType::i32).eval(), axis);
-  check_integers(cast(round(abs(x) * 40), DType::u8).eval(), axis);
-  check_integers((x > 1).eval(), axis);
+  check_exact<axis>(few.eval());
+  check_exact<axis>(cast(few, DType::bf16).eval());
+  check_integers<axis>(cast(round(x * 100), DType::i64).eval());
+  check_integers<axis>(cast(round(x * 100), DType::i32).eval());
+  check_integers<axis>(cast(round(abs(x) * 40), DType::u8).eval());
+  check_integers<axis>((x > 1).eval());
 }
 
 }  // namespace
@@ -103,7 +108,7 @@ TEST_CASE("cuda: scans of rows, whole and with a rest, around the lengths from w
                                       {700, 16384}}) {
     CAPTURE(rows);
     CAPTURE(columns);
-    check({rows, columns}, 1);
+    check<1>({rows, columns});
   }
   CHECK(cumsum(to(zeros({3, 0}), Device::cuda()), 1).element_count() == Dim(0));
   CHECK(cumsum(to(zeros({0, 70000}), Device::cuda()), 1).element_count() == Dim(0));
@@ -122,20 +127,20 @@ TEST_CASE("cuda: scans of columns, few and many, in chunks and not") {
                                       {31, 5}}) {
     CAPTURE(rows);
     CAPTURE(columns);
-    check({rows, columns}, 0);
+    check<0>({rows, columns});
   }
-  check({3, 700, 20}, 1);
+  check<1>({3, 700, 20});
 }
 
 TEST_CASE("cuda: a scan of 2^26 elements is right to the last ones, and along both axes of 2^23") {
   const Tensor x = sample({1 << 26}, 6);
-  check_floats(x, 0, 0x1p-23);
+  check_floats<0>(x, 0x1p-23);
   const Tensor counts = to(full({1 << 26}, 1, {.dtype = DType::i32}), Device::cuda());
   const Tensor counted = cumsum(counts, 0);
   CHECK(here(counted[(1 << 26) - 1]).item<std::int64_t>() == 1 << 26);
   CHECK(all(counted == arange(1 << 26, {.device = Device::cuda()}) + 1).item<bool>());
-  check_floats(reshape(slice(x, 0, 0, 1 << 23), {1 << 20, 8}).eval(), 0, 0x1p-23);
-  check_floats(reshape(slice(x, 0, 0, 1 << 23), {8, 1 << 20}).eval(), 0, 0x1p-23);
+  check_floats<0>(reshape(slice(x, 0, 0, 1 << 23), {1 << 20, 8}).eval(), 0x1p-23);
+  check_floats<0>(reshape(slice(x, 0, 0, 1 << 23), {8, 1 << 20}).eval(), 0x1p-23);
 }
 
 TEST_CASE("cuda: NaN and infinities in a chunk go on in the later ones, and not in earlier ones") {
@@ -144,8 +149,8 @@ TEST_CASE("cuda: NaN and infinities in a chunk go on in the later ones, and not 
   for (const double special :
        {std::nan(""), std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()}) {
     const Tensor row = where(place == 51'234, special, x).eval(), there = to(row, Device::cuda()).eval();
-    check_exact(row, 0);
-    check_floats(row, 0, 0x1p-23);
+    check_exact<0>(row);
+    check_floats<0>(row, 0x1p-23);
     const Tensor logs = compile([](const Tensor& t) { return logcumsumexp(t, 0); })(there);
     const Tensor expected = logcumsumexp(cast(row, DType::f64), 0);
     check_near(logs, expected, 0x1p-22, 1);

@@ -97,11 +97,11 @@ TEST_CASE("cuda: the first few of an order are those of the host, around the pie
 }
 
 TEST_CASE("cuda: the greatest of 2^24 elements, of elements that are all equal, and of NaN alone") {
-  const Tensor x = sample({1 << 24}, 6);
+  const Tensor x = sample({1 << 24}, 6), there = to(x, Device::cuda());
+  auto select = compile([](const Tensor& t) { return topk(t, 256).indices; });
+  for (int call = 0; call < 4; ++call) CHECK(same(select(there), topk(x, 256).indices));
   for (const int count : {1, 256, 1000}) {
-    auto select = compile([count](const Tensor& t) { return topk(t, count).indices; });
-    const Tensor expected = topk(x, count).indices, there = to(x, Device::cuda());
-    for (int call = 0; call < 4; ++call) CHECK(same(select(there), expected));
+    CHECK(same(topk(there, count).indices, topk(x, count).indices));
     for (const double value : {-0.0, 7.0, std::numeric_limits<double>::quiet_NaN()})
       for (const bool largest : {true, false}) {
         const Tensor equal = full({100'000}, value);
