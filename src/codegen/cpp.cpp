@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/fail.hpp"
 #include "codegen/cpp_writer.hpp"
 #include "loop/product_nest.hpp"
 
@@ -62,8 +63,10 @@ class Generator : Writer {
           return line((facts(i).vector ? "store(" : "store_one(") + in_panel(i) + ", " + value_name(i) + ");");
         return line(facts(i).vector ? "store(" + kept(i) + ", " + value_name(i) + ", n);"
                                     : "store_one(" + kept(i) + ", " + value_name(i) + ");");
-      case Statement::Kind::start: return line(declaration(i));
-      case Statement::Kind::clear: return line(reduction(i) + (state(i) == State::columns ? ".clear();" : " = {};"));
+      case Statement::Kind::start: line(declaration(i)); return begin_scan(i);
+      case Statement::Kind::clear:
+        line(reduction(i) + (state(i) == State::columns ? ".clear();" : " = {};"));
+        return begin_scan(i);
       case Statement::Kind::open:
         return line("auto " + reduction(i) + "_lanes = " + reduction(i) + ".open(" + column() + ");");
       case Statement::Kind::accumulate: return accumulate(i);
@@ -306,6 +309,14 @@ class Generator : Writer {
     const int from = at(i).args[0];
     if (at(from).dtype != DType::boolean && accumulated(i) == element_type(at(from).dtype)) return value_name(from);
     return "convert<" + accumulated(i) + ">(" + value_name(from) + ")";
+  }
+  // The host cuts no scans: this serves trials of a device's stages, whose columns are few rows.
+  void begin_scan(int i) {
+    const int start = at(i).kind == Kind::scan ? at(i).args[1] : -1;
+    if (start < 0) return;
+    WEFT_CHECK(state(i) != State::columns, kernel_.name, ": a strip's scan starts from nothing");
+    const std::string from = value_name(start);
+    line(reduction(i) + ".total = " + (state(i) == State::row ? "first_lane(" + from + ");" : from + ";"));
   }
   void scan(int i) {
     const std::string held = reduction(i) + (state(i) == State::columns ? "_lanes" : "");

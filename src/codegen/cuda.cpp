@@ -64,7 +64,7 @@ class Generator : DevicePacks {
       const Statement& it = block[s];
       const bool last = s + 1 == block.size() || block[s + 1].kind != it.kind;
       if (it.kind == Statement::Kind::join && at(it.instruction).kind == Kind::scan) {
-        line("scan_team<" + number(team_.members) + ">(r" + number(it.instruction) + ");");
+        line("scan_team<" + number(team_.members) + ">(joins, r" + number(it.instruction) + ");");
         continue;
       }
       if (it.kind == Statement::Kind::join) {
@@ -90,9 +90,10 @@ class Generator : DevicePacks {
     switch (it.kind) {
       case Statement::Kind::loop: return write_loop(it);
       case Statement::Kind::value:
-        return declare(i, at(i).kind == Kind::scan ? scanned(i)
-                          : from_pack(i)           ? "p" + number(i) + ".get(j)"
-                                                   : value(i));
+        return declare(i, at(i).kind == Kind::scan                                 ? scanned(i)
+                          : from_pack(i)                                           ? "p" + number(i) + ".get(j)"
+                          : std::ranges::find(rows_ahead_, i) != rows_ahead_.end() ? "next" + number(i) + "[turn]"
+                                                                                   : value(i));
       case Statement::Kind::reload:
         return declare(i, from_pack(it.from) ? "p" + number(i) + ".get(j)"
                                              : "load(" + place(at(it.from).buffer, at(it.from).index) + ")");
@@ -105,7 +106,9 @@ class Generator : DevicePacks {
       case Statement::Kind::store:
         if (from_pack(i)) return line("q" + number(i) + ".set(j, " + v(stored(i)) + ");");
         return line(guard() + "store(" + place(at(i).buffer, at(i).index) + ", " + v(stored(i)) + ");");
-      case Statement::Kind::start: return line(reduction_type(i) + " r" + number(i) + registers(i) + ";");
+      case Statement::Kind::start:
+        line(reduction_type(i) + " r" + number(i) + registers(i) + ";");
+        return begin_scan(i);
       case Statement::Kind::accumulate: return accumulate(i);
       case Statement::Kind::close:
         if (!packs_columns()) line("r" + number(i) + ".close();");  // after several rows
@@ -120,7 +123,7 @@ class Generator : DevicePacks {
       case Statement::Kind::join:
       case Statement::Kind::open:
       case Statement::Kind::put: return;
-      case Statement::Kind::clear: return line("r" + number(i) + " = {};");
+      case Statement::Kind::clear: line("r" + number(i) + " = {};"); return begin_scan(i);
     }
   }
 
@@ -166,6 +169,7 @@ class Generator : DevicePacks {
       case Role::team:
         if (team_.ahead > 0) return write_ahead(it);
         if (packs_columns()) return write_packs_of_columns(it);
+        if (scans_ && analysis_.form == Form::columns) return write_rows_of_columns(it);
         if (team_.in_blocks && kept_in(it.body[0]) >= 0) return write_blocks_of_tile(it);
         if (reads_tile(it)) return write_reads_of_tile(it);
         team_.tile == 0            ? open_team()
@@ -303,6 +307,42 @@ class Generator : DevicePacks {
     reads_words_ = false;
   }
 
+  // ---- columns that are scanned: the loads of several rows are on their way before the first of them is used
+  void write_rows_of_columns(const Statement& it) {
+    constexpr std::int64_t rows_on_their_way = 8;
+    const Inside outside = inside_;
+    const int depth_outside = depth_;
+    std::vector<int> loads;
+    for (const Statement& each : it.body)
+      if (each.kind == Statement::Kind::value && at(each.instruction).kind == Kind::load &&
+          at(each.instruction).args[0] < 0 && loop::values_in(at(each.instruction).index).empty())
+        loads.push_back(each.instruction);
+    inside_ = Inside::turn;
+    const std::string rows = number(rows_on_their_way);
+    const bool full = (kernel_.inner_count() % Dim(rows_on_their_way)).same(Dim(0));
+    open("for (index first = 0; first < rows; first += " + rows + ") {");
+    for (const int i : loads) line(value_type(at(i).dtype) + " next" + number(i) + "[" + rows + "];");
+    if (!loads.empty()) {
+      line("#pragma unroll");
+      open("for (int turn = 0; turn < " + rows + "; ++turn) {");
+      line(full ? "const index position = first + turn;"
+                : "const index position = lesser<index>(first + turn, rows - 1);");
+      name_axes(analysis_.inner, "position");
+      for (const int i : loads) line("next" + number(i) + "[turn] = " + value(at(i)) + ";");
+      close();
+    }
+    line("#pragma unroll");
+    open("for (int turn = 0; turn < " + rows + "; ++turn) {");
+    line("const index position = first + turn;");
+    if (!full) line("if (position >= rows) break;");
+    name_axes(analysis_.inner, "position");
+    rows_ahead_ = std::move(loads);
+    write(it.body);
+    rows_ahead_.clear();
+    while (depth_ > depth_outside) close();
+    inside_ = outside;
+  }
+
   // ---- tiles
   void write_reads_of_tile(const Statement& it) {
     const Statement& lanes = it.body[0];
@@ -398,11 +438,12 @@ class Generator : DevicePacks {
       }
     }
     write_elements(body);
+    const auto is_backwards = [&](int i) { return loop::is_reversed(kernel_, analysis_, i); };
     const auto write_packs = [&](const char* how, const char* count) {
       for (const Statement& it : body)
         if (it.kind == Statement::Kind::store && in_pack(it.instruction))
-          line((kernel_.predicate >= 0 ? "if (stores) q" : "q") + number(it.instruction) + how +
-               pack_place(it.instruction) + count);
+          line((kernel_.predicate >= 0 ? "if (stores) q" : "q") + number(it.instruction) +
+               (is_backwards(it.instruction) ? ".write_backwards(" : how) + pack_place(it.instruction) + count);
     };
     const char* const part = lies_apart() ? ".write_apart(" : ".write(";
     if (!together || stores.empty()) return write_packs(part, ", n);");
@@ -497,6 +538,13 @@ class Generator : DevicePacks {
     const int from = at(i).args[0];
     return is_floating(at(from).dtype) ? v(from) : "long(" + v(from) + ".value)";
   }
+  // A scan of a chunk begins with what is before the chunk.
+  void begin_scan(int i) {
+    const int start = at(i).kind == Kind::scan ? at(i).args[1] : -1;
+    if (start < 0) return;
+    line("r" + number(i) + ".carry = " + (is_floating(at(start).dtype) ? v(start) : "long(" + v(start) + ".value)") +
+         ";");
+  }
   // The load whose packs it is the greatest or the least of, two elements at a time, as they are read in its walk; or
   // -1.
   int load_of_twos(int i) const {
@@ -559,6 +607,7 @@ class Generator : DevicePacks {
   bool uses_ahead_ = false;        // whose packs are there
   bool reads_words_ = false;       // packs begin at words here
   std::vector<int> in_registers_;  // loads of a tile that have been read
+  std::vector<int> rows_ahead_;    // loads of columns that have been read for several rows
 };
 
 }  // namespace

@@ -35,6 +35,9 @@ std::string cuda_scatter_amax_name(DType dtype);
 std::string cuda_scatter_amax(DType dtype);
 std::string cuda_argsort_name(DType dtype);
 std::string cuda_argsort(DType dtype);
+// A part of an order (weft/detail/cuda_select.inc).
+std::string cuda_select_name(DType dtype);
+std::string cuda_select(DType dtype);
 std::string cuda_fourier_name(DType dtype);
 std::string cuda_fourier(DType dtype);
 std::string cuda_matrices_name(DType dtype);

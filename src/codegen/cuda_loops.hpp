@@ -72,6 +72,7 @@ class DeviceLoops : protected DeviceWriter {
   Dim blocks_ = 1;  // of the grid
   bool pack_is_open_ = false;
   std::vector<int> packs_;  // the loads and stores that have their pack here
+  const bool scans_ = loop::has_scans(kernel_);
 
  private:
   void open_grid_of_packs();
@@ -79,7 +80,6 @@ class DeviceLoops : protected DeviceWriter {
   void open_grid_of_rows();
   void open_grid_of_columns();
 
-  const bool scans_ = loop::has_scans(kernel_);
   bool all_exist_ = true;  // every thread that walks a row is at a pack of it
   std::string pack_;       // which pack of the vector axis this is
 };

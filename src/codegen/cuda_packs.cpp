@@ -47,12 +47,15 @@ std::string DevicePacks::pack_type(int i) const {
 }
 
 std::string DevicePacks::pack_place(int i) const {
-  return place(at(i).buffer, at(i).index - dims::axis(pack_axis_, pack_extent())) + " + begin";
+  const Dim axis = dims::axis(pack_axis_, pack_extent());
+  if (loop::is_reversed(kernel_, analysis_, i)) return place(at(i).buffer, at(i).index + axis) + " - begin";
+  return place(at(i).buffer, at(i).index - axis) + " + begin";
 }
 
 std::string DevicePacks::read_pack(int i) const {
   const int predicate = at(i).kind == Kind::load ? at(i).args[0] : -1;
   if (lies_apart()) return ".read_apart(" + pack_place(i) + ", n);";
+  if (loop::is_reversed(kernel_, analysis_, i)) return ".read_backwards(" + pack_place(i) + ", n);";
   return (predicate < 0 ? ".read(" : ".read_where(" + v(predicate) + ".value, ") + pack_place(i) + ", n);";
 }
 

@@ -26,6 +26,7 @@ extern const char embedded_cuda_reduce[];
 extern const char embedded_cuda_rows[];
 extern const char embedded_cuda_sort[];
 extern const char embedded_cuda_steps[];
+extern const char embedded_cuda_select[];
 
 std::string cuda_scatter_amax_name(DType dtype) { return std::string("weft_scatter_amax_") + info(dtype).name; }
 std::string cuda_scatter_amax(DType dtype) {
@@ -47,6 +48,18 @@ std::string cuda_argsort(DType dtype) {
          "*>(arguments.buffers[0]), static_cast<long*>(arguments.buffers[1]),\n"
          "          static_cast<long*>(arguments.buffers[2]), static_cast<unsigned*>(arguments.buffers[3]),\n"
          "          arguments.sizes);\n}\n";
+}
+
+std::string cuda_select_name(DType dtype) { return std::string("weft_select_") + info(dtype).name; }
+std::string cuda_select(DType dtype) {
+  return "extern \"C\" __global__ void __launch_bounds__(512) " + cuda_select_name(dtype) +
+         "(const __grid_constant__ Arguments<3, 7> arguments) {\n"
+         "  select_first(static_cast<const " +
+         memory_type(dtype) +
+         "*>(arguments.buffers[0]), static_cast<const long*>(arguments.buffers[1]),\n"
+         "               static_cast<long*>(arguments.buffers[2]), arguments.sizes[0], arguments.sizes[1],\n"
+         "               arguments.sizes[2], arguments.sizes[3], arguments.sizes[4] != 0, arguments.sizes[5],\n"
+         "               arguments.sizes[6]);\n}\n";
 }
 
 std::string cuda_fourier_name(DType dtype) { return std::string("weft_fourier_pairs_") + info(dtype).name; }
@@ -175,7 +188,8 @@ std::size_t work_of(const std::string& function) {
   } called[] = {{"AttentionArguments", 50'000}, {"tensor_core_product<", 20'000},
                 {"GroupsArguments", 20'000},    {"FewRowsArguments", 20'000},
                 {"DepthwiseArguments", 10'000}, {"work_on_matrices<", 10'000},
-                {"update_rows<", 9'000},        {"argsort(", 9'000}};
+                {"update_rows<", 9'000},        {"argsort(", 9'000},
+                {"select_first(", 6'000}};
   std::size_t work = function.size();
   for (const auto& [word, letters] : called)
     if (function.find(word) != std::string::npos) work += letters;
@@ -227,6 +241,7 @@ std::vector<std::string> cuda_units(std::span<const std::string> functions, std:
     add_if(attends || has_few_rows, {embedded_cuda_fragments});
     add_if(has_few_rows, {embedded_cuda_few_rows});
     add_if(uses("DepthwiseArguments"), {embedded_cuda_depthwise});
+    add_if(uses("select_first("), {embedded_cuda_select});
     add_if(attends, {embedded_cuda_attention_dropout, embedded_cuda_attention, embedded_cuda_attention_backward});
     add_if(splits, {embedded_cuda_attention_split});
     add_if(attends_on_hopper, {embedded_cuda_attention_hopper, embedded_cuda_attention_hopper_backward});

@@ -42,7 +42,8 @@ std::string DeviceWriter::buffer_name(int buffer) const { return codegen::buffer
 
 bool DeviceWriter::in_pack(int i) const {
   if (team_.width == 1) return false;
-  if (pack_axis_ == kernel_.vector_axis) return loop::is_contiguous(kernel_, analysis_, i) || in_pack_where(i);
+  if (pack_axis_ == kernel_.vector_axis)
+    return loop::is_contiguous(kernel_, analysis_, i) || loop::is_reversed(kernel_, analysis_, i) || in_pack_where(i);
   const Instruction& it = at(i);
   if (it.kind != Kind::load && it.kind != Kind::store) return false;
   const dims::Linear along = dims::linear_in(it.index, dims::axis(pack_axis_, pack_extent()));

@@ -25,7 +25,7 @@ int width_of_packs(const Kernel& kernel, const Analysis& analysis) {
   const auto size = static_cast<int>(kernel.body.size());
   std::int64_t smallest = 0, largest = 0;
   for (int i = 0; i < size; ++i) {
-    if (!is_contiguous(kernel, analysis, i)) continue;
+    if (!is_contiguous(kernel, analysis, i) && !is_reversed(kernel, analysis, i)) continue;
     const auto bytes = static_cast<std::int64_t>(storage_bytes(kernel.body[static_cast<std::size_t>(i)].dtype, 1));
     smallest = smallest ? std::min(smallest, bytes) : bytes;
     largest = std::max(largest, bytes);
@@ -127,6 +127,7 @@ int members_of(std::int64_t count, std::int64_t elements_of_thread, std::int64_t
 
 // Elements of a thread.
 constexpr std::int64_t share_of_few_rows = 4;  // whose threads are many
+constexpr int most_members_of_scans = 256;     // of many rows
 constexpr std::int64_t share_of_columns = 8;   // of which it adds up each, in a register of its own
 
 // A row is shared out in so many elements a thread, at least.
@@ -137,6 +138,9 @@ void share_row(const Kernel& kernel, std::int64_t share, Analysis& analysis, Tea
   const std::int64_t packs_a_row = share == share_of_few_rows ? 32 : (count + team.width - 1) / team.width;
   const std::int64_t least = std::clamp<std::int64_t>(power_of_two_up_to(2 * packs_a_row - 1), 4, 32);
   team.members = members_of(count, share, least);
+  // A scan's threads wait for each other at each turn: many small blocks then compute while others wait.
+  if (has_scans(kernel) && analysis.phases == 1 && share != share_of_few_rows)
+    team.members = std::min(team.members, most_members_of_scans);
   team.threads = team.members <= 32 && !rows.same(Dim(1)) ? 256 : team.members;
   if (!inner.is_constant()) return;
   // Kept values are registers: all turns of a row's walk are written out.

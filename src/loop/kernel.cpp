@@ -209,6 +209,9 @@ void verify(const Kernel& kernel) {
       const DType dtype = kernel.body[static_cast<std::size_t>(instruction.args[0])].dtype;
       WEFT_CHECK(instruction.level == Level::inner && instruction.op != Op::argmax && instruction.dtype == dtype,
                  kernel.name, ": v", i, " scans no inner values of its dtype");
+      WEFT_CHECK(
+          instruction.args[1] < 0 || kernel.body[static_cast<std::size_t>(instruction.args[1])].level != Level::inner,
+          kernel.name, ": v", i, " starts at each point anew");
     }
     if (instruction.kind == Kind::apply && info(instruction.op).arity > 0) {
       std::size_t first = instruction.op == Op::where ? 1 : 0;

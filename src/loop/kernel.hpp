@@ -33,7 +33,8 @@ enum class Kind : std::uint8_t {
   bitcast,      // args[0]'s bits as dtype
   random_bits,  // args: seed, offset (i64); index: the element; result u32 bits as i64 in [0, 2^32)
   reduce,  // sum, prod, amax, amin or argmax of args[0] over the inner axes; argmax also reads `index` (the position)
-  scan,    // sum, prod, amax, amin or logcumsumexp of args[0] over the points of the inner axes up to this one
+  scan,    // sum, prod, amax, amin or logcumsumexp of args[0] over the points of the inner axes up to this one, after
+           // args[1] where there is one: what is before a row's chunk, in the type of totals (loop/scan_parts.hpp)
   store,   // buffer[index] = args[0]
 };
 

@@ -97,6 +97,15 @@ bool is_contiguous(const Kernel& kernel, const Analysis& analysis, int instructi
          access(kernel, analysis, it.index).kind == Access::Kind::contiguous;
 }
 
+bool is_reversed(const Kernel& kernel, const Analysis& analysis, int instruction) {
+  const Instruction& it = kernel.body[static_cast<std::size_t>(instruction)];
+  if (analysis.form != Form::rows || !analysis.facts[static_cast<std::size_t>(instruction)].vector ||
+      (it.kind != Kind::load && it.kind != Kind::store) || (it.kind == Kind::load && it.args[0] >= 0))
+    return false;
+  const Access found = access(kernel, analysis, it.index);
+  return found.kind == Access::Kind::strided && found.stride.same(Dim(-1));
+}
+
 namespace {
 
 std::string axes_text(const std::vector<LoopAxis>& axes) {

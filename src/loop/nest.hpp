@@ -125,6 +125,8 @@ Nest device_nest(const Kernel& kernel);
 bool runs_across(const Kernel& kernel, const Analysis& analysis, int instruction, int axis);
 // The load or store moves neighbours on the lanes, all of them: no predicate tells them apart.
 bool is_contiguous(const Kernel& kernel, const Analysis& analysis, int instruction);
+// The same in rows, of neighbours in reverse: the next lane's element lies in front of this one's.
+bool is_reversed(const Kernel& kernel, const Analysis& analysis, int instruction);
 
 // A line a statement, for people and tests.
 std::string to_text(const Kernel& kernel, const Nest& nest);

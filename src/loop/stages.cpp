@@ -1,11 +1,12 @@
 #include "loop/stages.hpp"
 
 #include <algorithm>
-#include <cstring>
-#include <limits>
-#include <map>
 
 #include "base/fail.hpp"
+#include "loop/analysis.hpp"
+#include "loop/joining.hpp"
+#include "loop/partial_memory.hpp"
+#include "loop/scan_parts.hpp"
 
 namespace weft::loop {
 
@@ -36,175 +37,18 @@ std::vector<bool> behind_columns(const Kernel& kernel) {
 
 std::vector<bool> none_of(const Kernel& kernel) { return std::vector<bool>(kernel.body.size(), false); }
 
-// The kernel with one more buffer; its number.
-std::int32_t add_buffer(Kernel& kernel, DType dtype, bool written, std::size_t partial_memory, const Stages& stages) {
-  kernel.buffers.push_back({dtype, written, partial(partial_memory), stages.partials[partial_memory].elements});
-  return static_cast<std::int32_t>(kernel.buffers.size()) - 1;
-}
-Instruction load_of(DType dtype, std::int32_t buffer, Dim index) {
-  Instruction load;
-  load.kind = Kind::load;
-  load.dtype = dtype;
-  load.buffer = buffer;
-  load.index = index;
-  return load;
-}
-// Of value i, into partial memory number p.
-Instruction store_of(Kernel& kernel, std::size_t i, std::size_t p, Dim index, const Stages& stages) {
-  Instruction store;
-  store.kind = Kind::store;
-  store.dtype = kernel.body[i].dtype;
-  store.args[0] = static_cast<std::int32_t>(i);
-  store.buffer = add_buffer(kernel, store.dtype, true, p, stages);
-  store.index = index;
-  return store;
-}
-
-// A reduction that is cut, and its memory: of a position, the greatest element comes first, then where it is.
-struct CutReduction {
-  int instruction;
-  std::size_t memory;  // number of the first partial
-};
-std::vector<CutReduction> give_memory(const Kernel& kernel, const std::vector<int>& reductions, Dim elements,
-                                      Stages& stages) {
-  std::vector<CutReduction> cut;
-  for (const int i : reductions) {
-    const Instruction& it = kernel.body[static_cast<std::size_t>(i)];
-    cut.push_back({i, stages.partials.size()});
-    if (it.op == Op::argmax)
-      stages.partials.push_back({kernel.body[static_cast<std::size_t>(it.args[0])].dtype, elements});
-    stages.partials.push_back({it.dtype, elements});
-  }
-  return cut;
-}
-
-// Stores what the reductions give into their partial memory; what else is stored is what `stored` says of the
-// original's instructions.
-void store_partials(Kernel& kernel, const std::vector<CutReduction>& reductions, const std::vector<bool>& stored,
-                    const Stages& stages, Dim place) {
-  std::vector<bool> keep = stored;
-  const auto emit = [&](Instruction it, bool root) {
-    kernel.body.push_back(it);
-    keep.push_back(root);
-  };
-  for (const CutReduction& cut : reductions) {
-    const auto i = static_cast<std::size_t>(cut.instruction);
-    std::size_t memory = cut.memory;
-    if (kernel.body[i].op == Op::argmax) {
-      Instruction best = kernel.body[i];
-      best.op = Op::amax;
-      best.dtype = kernel.body[static_cast<std::size_t>(best.args[0])].dtype;
-      best.index = 0;
-      emit(best, false);
-      emit(store_of(kernel, kernel.body.size() - 1, memory++, place, stages), true);
-    }
-    emit(store_of(kernel, i, memory, place, stages), true);
-  }
-  keep_only(kernel, keep);
-  settle(kernel);
-}
-
-// In place of the reductions: the partial results, joined over `blocks`, the last axis. Besides what `stored` says,
-// results are stored at `result_place` into the memory that begins with number `results`, where that is not negative.
-// `length`: of a row before it was cut.
-class Joining {
- public:
-  Joining(const Kernel& kernel, const std::vector<CutReduction>& reductions, const Stages& stages, Dim place,
-          Dim length)
-      : from_(kernel), reductions_(reductions), stages_(stages), place_(place), length_(length), result_(kernel) {
-    result_.body.clear();
-  }
-
-  Kernel run(const std::vector<bool>& stored, Dim result_place = 0, int results = -1) {
-    number_.resize(from_.body.size());
-    for (std::size_t i = 0; i < from_.body.size(); ++i) {
-      const Instruction& it = from_.body[i];
-      const auto found = std::ranges::find(reductions_, static_cast<int>(i), &CutReduction::instruction);
-      number_[i] = found == reductions_.end() ? emit(renumbered(it), stored[i]) : joined(it, found->memory);
-      if (found == reductions_.end() || results < 0) continue;
-      const auto memory = static_cast<std::size_t>(results + (found - reductions_.begin()));
-      emit(store_of(result_, static_cast<std::size_t>(number_[i]), memory, result_place, stages_), true);
-    }
-    keep_only(result_, keep_);
-    settle(result_);
-    return std::move(result_);
-  }
-
- private:
-  std::int32_t emit(const Instruction& it, bool root = false) {
-    result_.body.push_back(it);
-    keep_.push_back(root);
-    return static_cast<std::int32_t>(result_.body.size()) - 1;
-  }
-  std::int32_t apply(Op op, DType dtype, std::initializer_list<std::int32_t> args) {
-    Instruction it;
-    it.kind = Kind::apply;
-    it.op = op;
-    it.dtype = dtype;
-    std::copy(args.begin(), args.end(), it.args);
-    return emit(it);
-  }
-  std::int32_t load(std::size_t memory) {
-    const auto [found, is_new] = loads_.try_emplace(memory);
-    const DType dtype = stages_.partials[memory].dtype;
-    if (is_new) found->second = emit(load_of(dtype, add_buffer(result_, dtype, false, memory, stages_), place_));
-    return found->second;
-  }
-  Instruction renumbered(Instruction it) const {
-    for (std::int32_t& arg : it.args)
-      if (arg >= 0) arg = number_[static_cast<std::size_t>(arg)];
-    it.index = dims::substitute(it.index, [&](const DimNode* atom) {
-      return atom->kind == DimKind::value ? dims::value(number_[static_cast<std::size_t>(atom->number)], atom->extent)
-                                          : Dim::from_node(atom);
-    });
-    return it;
-  }
-
-  std::int32_t joined(Instruction it, std::size_t memory) {
-    it.over_carried = false;
-    it.joins = true;
-    if (it.online) return joined_online(it, memory);
-    it.args[0] = load(memory);
-    if (it.op == Op::argmax) it.index = dims::value(load(memory + 1), length_);
-    return emit(it);
-  }
-  // The sum of a chunk is that of exp(x - own), own being its greatest element. A chunk of -inf alone has no sum and
-  // adds 0, or NaN where the greatest element of all is infinite or NaN too: an online sum is NaN there.
-  std::int32_t joined_online(Instruction it, std::size_t memory) {
-    const auto greatest = static_cast<std::size_t>(it.args[1]);
-    const std::int32_t all = number_[greatest], sum = load(memory),
-                       own = load(std::ranges::find(reductions_, it.args[1], &CutReduction::instruction)->memory);
-    Instruction lowest;
-    lowest.dtype = it.dtype;
-    const double infinity = -std::numeric_limits<double>::infinity();
-    std::memcpy(&lowest.bits, &infinity, sizeof infinity);
-    const std::int32_t scaled =
-        apply(Op::mul, it.dtype, {apply(Op::exp, it.dtype, {apply(Op::sub, it.dtype, {own, all})}), sum});
-    const std::int32_t has_any = apply(Op::less, DType::boolean, {emit(lowest), own});
-    it.online = false;
-    it.args[0] = apply(Op::where, it.dtype, {has_any, scaled, apply(Op::sub, it.dtype, {all, all})});
-    it.args[1] = it.args[2] = -1;
-    return emit(it);
-  }
-
-  const Kernel& from_;
-  const std::vector<CutReduction>& reductions_;
-  const Stages& stages_;
-  const Dim place_, length_;
-  Kernel result_;
-  std::vector<std::int32_t> number_;
-  std::vector<bool> keep_;
-  std::map<std::size_t, std::int32_t> loads_;  // by partial memory
-};
-
 }  // namespace
 
 bool can_cut(const Kernel& kernel) {
   int inner = 0;
+  bool scans = false, stores_rows = false;
   for (const Axis& axis : kernel.axes) inner += axis.inner;
-  return inner == 1 && std::ranges::none_of(kernel.body, [](const Instruction& it) {
-           return it.kind == Kind::scan || it.multiplies || (it.kind == Kind::reduce && (it.over_carried || it.joins));
-         });
+  for (const Instruction& it : kernel.body) {
+    if (it.multiplies || is_cut(it) || (it.kind == Kind::reduce && (it.over_carried || it.joins))) return false;
+    scans |= it.kind == Kind::scan;
+    stores_rows |= it.kind == Kind::store && it.level != Level::inner && it.phase == 0;
+  }
+  return inner == 1 && !(scans && stores_rows);  // no stage of scans alone stores once a row
 }
 
 bool walks_once(const Kernel& kernel) {
@@ -215,7 +59,8 @@ bool walks_once(const Kernel& kernel) {
 
 namespace {
 
-// Walk by walk: each is cut, its reductions are joined, and what comes after them reads their results from memory.
+// Walk by walk: each is cut, its reductions are joined and its scans get their starts, and what comes after them reads
+// these from memory.
 class Cutter {
  public:
   Cutter(const Kernel& kernel, std::int64_t chunk) : kernel_(kernel), chunk_(chunk) {
@@ -226,71 +71,142 @@ class Cutter {
     rest_ = length % Dim(chunk);
     blocks_ = rest_.same(Dim(0)) ? whole_ : whole_ + Dim(1);
     outer_ = kernel.outer_count();
+    const bool scans = std::ranges::any_of(kernel.body, [](const Instruction& it) { return it.kind == Kind::scan; });
+    turned_ = scans && !rows_ && dims::proves_less(kernel.axes[vector()].extent, Dim(full_block));
   }
 
   Stages run() {
     while (true) {
-      std::vector<int> reductions;
-      for (std::size_t i = 0; i < kernel_.body.size(); ++i)
-        if (kernel_.body[i].kind == Kind::reduce && kernel_.body[i].phase == 1)
-          reductions.push_back(static_cast<int>(i));
-      if (reductions.empty()) {
+      const Walk next = next_walk();
+      if (next.reductions.empty() && next.scans.empty()) {
         if (!kernel_.body.empty()) last_walk();
         return std::move(stages_);
       }
-      walk(reductions);
+      walk(next);
     }
   }
 
  private:
+  // Columns that fill the lanes of a block.
+  static constexpr std::int64_t full_block = 128;
+
+  // What is found in a walk: reductions and scans whose operands need no others that are still to be found.
+  struct Walk {
+    std::vector<int> reductions, scans;
+    std::vector<bool> first, second, later;  // stores: in the walk, with its reductions, after it
+  };
+  Walk next_walk() const {
+    Walk next{{}, {}, none_of(kernel_), none_of(kernel_), none_of(kernel_)};
+    // By instruction: needs what is not found before this walk; needs what is not found with its reductions.
+    std::vector<bool> waits = none_of(kernel_), waits_longer = waits;
+    for (std::size_t i = 0; i < waits.size(); ++i) {
+      const Instruction& it = kernel_.body[i];
+      std::vector<bool> reads = none_of(kernel_);
+      mark_read(it, reads);
+      if (it.online) reads[static_cast<std::size_t>(it.args[1])] = false;  // found beside it
+      bool after = false, long_after = false;
+      for (std::size_t r = 0; r < i; ++r) {
+        after |= reads[r] && waits[r];
+        long_after |= reads[r] && waits_longer[r];
+      }
+      const bool scans = it.kind == Kind::scan && !is_cut(it);
+      if (!after && scans) next.scans.push_back(static_cast<int>(i));
+      if (!after && it.kind == Kind::reduce) next.reductions.push_back(static_cast<int>(i));
+      waits[i] = after || scans || it.kind == Kind::reduce;
+      waits_longer[i] = long_after || scans || (after && it.kind == Kind::reduce);
+      if (it.kind != Kind::store) continue;
+      const bool inner = it.level == Level::inner;
+      (inner && !after ? next.first : !inner && !long_after ? next.second : next.later)[i] = true;
+    }
+    return next;
+  }
+
   // The kernel over a chunk's number, the outer axes, and the elements of a chunk.
-  void fold(const std::vector<CutReduction>& reductions, const std::vector<bool>& stored, Dim count, Dim size,
-            Dim begin) {
-    std::vector<Axis> axes{{count}};
+  struct Part {
+    Kernel kernel;
+    Dim number, block;  // of the outer point, of the chunk
+  };
+  Part part(Dim count, Dim size, Dim begin) const {
+    std::vector<Axis> axes;
     std::vector<Dim> replacement(kernel_.axes.size());
-    const Dim number = add_outer(axes, replacement);
+    Dim number = 0, block = begin;
+    int lanes = 0;
+    if (turned_) {
+      number = add_outer(axes, replacement, count);
+      lanes = static_cast<int>(axes.size()) - 1;
+      block = block + axis_dim(axes, axes.size() - 1) / kernel_.axes[vector()].extent;
+    } else {
+      axes.push_back({count});
+      block = block + axis_dim(axes, 0);
+      number = add_outer(axes, replacement);
+      lanes = rows_ ? static_cast<int>(axes.size()) : behind_first(kernel_.vector_axis);
+    }
     axes.push_back({size, true});
-    const Dim block = begin + axis_dim(axes, 0);
     replacement[cut_] = block * Dim(chunk_) + axis_dim(axes, axes.size() - 1);
-    const int last = static_cast<int>(axes.size()) - 1;
     Kernel stage = over(kernel_, std::move(axes), replacement);
-    stage.vector_axis = rows_ ? last : behind_first(kernel_.vector_axis);
-    store_partials(stage, reductions, stored, stages_, place(number, block));
+    stage.vector_axis = lanes;
+    return {std::move(stage), number, block};
+  }
+  void fold(const std::vector<CutReduction>& reductions, const std::vector<CutScan>& scans,
+            const std::vector<bool>& stored, Dim count, Dim size, Dim begin) {
+    auto [stage, number, block] = part(count, size, begin);
+    std::vector<bool> keep = stored;
+    for (const CutScan& each : scans) {
+      const std::size_t total = add_total(stage, each, stages_);
+      keep.resize(stage.body.size(), false);
+      stage.body.push_back(store_of(stage, total, each.totals, number * blocks_ + block, stages_));
+      keep.push_back(true);
+    }
+    store_partials(stage, reductions, keep, stages_, place(number, block));
     stages_.kernels.push_back(std::move(stage));
   }
+  std::size_t vector() const { return static_cast<std::size_t>(kernel_.vector_axis); }
   // The number of an outer axis where one more comes first.
   int behind_first(int axis) const { return axis < static_cast<int>(cut_) ? axis + 1 : axis; }
-  // Outer axes are added; returns the number of the outer point.
-  Dim add_outer(std::vector<Axis>& axes, std::vector<Dim>& replacement) const {
+  // Outer axes are added; returns the number of the outer point. Few columns do not fill the lanes of a block: of
+  // `copies` chunks they are one axis, the last one.
+  Dim add_outer(std::vector<Axis>& axes, std::vector<Dim>& replacement, Dim copies = 0) const {
     Dim number = 0;
-    for (std::size_t a = 0; a < kernel_.axes.size(); ++a) {
-      if (a == cut_) continue;
-      axes.push_back(kernel_.axes[a]);
-      replacement[a] = axis_dim(axes, axes.size() - 1);
-      number = number * kernel_.axes[a].extent + replacement[a];
-    }
+    const auto add = [&](std::size_t a, bool copied) {
+      const Dim extent = kernel_.axes[a].extent;
+      axes.push_back({copied ? extent * copies : extent});
+      const Dim each = axis_dim(axes, axes.size() - 1);
+      replacement[a] = copied ? each % extent : each;
+      number = number * extent + replacement[a];
+    };
+    for (std::size_t a = 0; a < kernel_.axes.size(); ++a)
+      if (a != cut_) add(a, !copies.same(Dim(0)) && a == vector());
     return number;
   }
   Dim place(Dim number, Dim block) const { return rows_ ? number * blocks_ + block : block * outer_ + number; }
 
-  void walk(const std::vector<int>& reductions) {
-    const std::vector<CutReduction> cut = give_memory(kernel_, reductions, outer_ * blocks_, stages_);
-    std::vector<bool> first = none_of(kernel_), second = first, later = first;
-    bool goes_on = false;
-    for (std::size_t i = 0; i < first.size(); ++i) {
-      const Instruction& it = kernel_.body[i];
-      if (it.kind != Kind::store) continue;
-      const bool inner = it.level == Level::inner;
-      (inner && it.phase == 0 ? first : !inner && it.phase <= 1 ? second : later)[i] = true;
-      goes_on |= later[i];
-    }
+  void walk(const Walk& now) {
+    const std::vector<CutReduction> cut = give_memory(kernel_, now.reductions, outer_ * blocks_, stages_);
+    std::vector<CutScan> scans;
+    for (const int i : now.scans) scans.push_back(give_memory(kernel_, i, outer_ * blocks_, stages_));
+    const bool goes_on = std::ranges::find(now.later, true) != now.later.end();
     const std::size_t results = stages_.partials.size();
     if (goes_on)
-      for (const int i : reductions)
+      for (const int i : now.reductions)
         stages_.partials.push_back({kernel_.body[static_cast<std::size_t>(i)].dtype, outer_});
-    if (!whole_.same(Dim(0))) fold(cut, first, whole_, Dim(chunk_), 0);
-    if (!rest_.same(Dim(0))) fold(cut, first, 1, rest_, whole_);
+    if (!whole_.same(Dim(0))) fold(cut, scans, now.first, whole_, Dim(chunk_), 0);
+    // Nothing comes after the last chunk: scans do not need its total.
+    const bool stores_first = std::ranges::find(now.first, true) != now.first.end();
+    if (!rest_.same(Dim(0)) && (!cut.empty() || stores_first)) fold(cut, {}, now.first, 1, rest_, whole_);
+    if (!cut.empty()) join(cut, now.second, goes_on ? static_cast<int>(results) : -1);
+    if (!scans.empty()) stages_.kernels.push_back(kernel_of_starts(kernel_, scans, outer_, blocks_, stages_));
+    if (goes_on) read_results(now.reductions, results);
+    std::vector<bool> later = now.later;
+    for (std::size_t s = scans.size(); s-- > 0;) {
+      begin_with_start(kernel_, scans[s], number_here() * blocks_ + axis_dim(kernel_.axes, cut_) / Dim(chunk_),
+                       stages_);
+      later.insert(later.begin() + scans[s].instruction, false);
+    }
+    keep_only(kernel_, later);
+    settle(kernel_);
+  }
 
+  void join(const std::vector<CutReduction>& cut, const std::vector<bool>& stored, int results) {
     std::vector<Axis> axes;
     std::vector<Dim> replacement(kernel_.axes.size(), Dim(0));
     const Dim number = add_outer(axes, replacement);
@@ -299,27 +215,32 @@ class Cutter {
     const int last = static_cast<int>(axes.size()) - 1;
     Kernel stage = over(kernel_, std::move(axes), replacement);
     stage.vector_axis = rows_ ? last : kernel_.vector_axis - (kernel_.vector_axis > static_cast<int>(cut_) ? 1 : 0);
-    stages_.kernels.push_back(Joining(stage, cut, stages_, place(number, block), kernel_.axes[cut_].extent)
-                                  .run(second, number, goes_on ? static_cast<int>(results) : -1));
-    read_results(reductions, results);
-    keep_only(kernel_, later);
-    settle(kernel_);
+    stages_.kernels.push_back(
+        joined(stage, cut, stages_, {place(number, block), kernel_.axes[cut_].extent}, stored, {number, results}));
   }
 
-  // In place of the reductions: what the join has stored.
-  void read_results(const std::vector<int>& reductions, std::size_t results) {
-    if (results == stages_.partials.size()) return;  // nothing is left
+  // The number of the outer point, over the kernel's own axes.
+  Dim number_here() const {
     Dim number = 0;
     for (std::size_t a = 0; a < kernel_.axes.size(); ++a)
       if (a != cut_) number = number * kernel_.axes[a].extent + axis_dim(kernel_.axes, a);
+    return number;
+  }
+  // In place of the reductions: what the join has stored.
+  void read_results(const std::vector<int>& reductions, std::size_t results) {
     for (std::size_t r = 0; r < reductions.size(); ++r) {
       Instruction& it = kernel_.body[static_cast<std::size_t>(reductions[r])];
-      it = load_of(it.dtype, add_buffer(kernel_, it.dtype, false, results + r, stages_), number);
+      it = load_of(it.dtype, add_buffer(kernel_, it.dtype, false, results + r, stages_), number_here());
     }
   }
 
-  // What is stored after all reductions: its points are independent.
+  // What is stored after all reductions and with all starts. Where nothing is scanned its points are independent.
   void last_walk() {
+    if (std::ranges::any_of(kernel_.body, is_cut)) {
+      if (!whole_.same(Dim(0))) last_parts(whole_, Dim(chunk_), 0);
+      if (!rest_.same(Dim(0))) last_parts(1, rest_, whole_);
+      return;
+    }
     std::vector<Axis> axes;
     std::vector<Dim> replacement(kernel_.axes.size());
     const auto add_cut = [&] {
@@ -334,11 +255,16 @@ class Cutter {
     settle(stage);
     stages_.kernels.push_back(std::move(stage));
   }
+  void last_parts(Dim count, Dim size, Dim begin) {
+    Kernel stage = part(count, size, begin).kernel;
+    settle(stage);
+    stages_.kernels.push_back(std::move(stage));
+  }
 
   Kernel kernel_;  // what is left of it
   const std::int64_t chunk_;
   std::size_t cut_ = 0;
-  bool rows_ = false;
+  bool rows_ = false, turned_ = false;  // turned: few columns, of several chunks on the lanes
   Dim whole_ = 0, rest_ = 0, blocks_ = 0, outer_ = 0;
   Stages stages_;
 };
@@ -346,7 +272,7 @@ class Cutter {
 }  // namespace
 
 Stages cut_reductions(const Kernel& kernel, std::int64_t chunk) {
-  WEFT_CHECK(can_cut(kernel), kernel.name, ": its reductions can't be cut");
+  WEFT_CHECK(can_cut(kernel), kernel.name, ": its reductions and scans can't be cut");
   return Cutter(kernel, chunk).run();
 }
 
@@ -402,7 +328,7 @@ Stages cut_columns(const Kernel& kernel, std::int64_t chunk) {
   const Dim block = axis_dim(axes, axes.size() - 1);
   Kernel stage = over(kernel, axes, replacement);
   stage.vector_axis = static_cast<int>(axes.size()) - 2;
-  stages.kernels.push_back(Joining(stage, cut, stages, block * columns + column, length).run(second));
+  stages.kernels.push_back(joined(stage, cut, stages, {block * columns + column, length}, second));
   return stages;
 }
 

@@ -8,6 +8,7 @@
 // that reduces each row as well (the backward pass of a norm) are cut so that one pass over memory serves both: a unit
 // walks the rows of a chunk in order and holds its columns.
 //
+// A scan is cut as the total of each chunk, a scan of these, and a scan of each chunk that starts from what is before it.
 // A position is cut as the greatest element of each chunk and where that is: the join finds the first of the greatest.
 // An online sum is cut as the sum of each chunk, of exponentials relative to the chunk's greatest element.
 #pragma once
@@ -26,11 +27,11 @@ struct Stages {
 // A buffer whose memory the caller is to give.
 inline constexpr std::int32_t partial(std::size_t i) { return -2 - static_cast<std::int32_t>(i); }
 
-// Whether the reductions over all inner axes can be cut: there is one inner axis, which nothing walks in order.
+// Whether the reductions and scans over all inner axes can be cut: there is one inner axis.
 bool can_cut(const Kernel& kernel);
 // Nothing walks the inner axes again after a reduction.
 bool walks_once(const Kernel& kernel);
-// The reductions over the inner axis, in chunks.
+// The reductions and scans over the inner axis, in chunks.
 Stages cut_reductions(const Kernel& kernel, std::int64_t chunk);
 // The reductions over the rows (Instruction::over_carried), `chunk` rows a unit.
 Stages cut_columns(const Kernel& kernel, std::int64_t chunk);

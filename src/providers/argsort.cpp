@@ -3,6 +3,7 @@
 #include "providers/sources.hpp"
 #include "providers/stored_payload.hpp"
 #include "runtime/cuda/rows.hpp"
+#include "runtime/cuda/selection.hpp"
 #include "runtime/host/steps.hpp"
 
 namespace weft::providers {
@@ -29,21 +30,27 @@ class SortPayload final : public StoredPayload<runtime::StoredSort> {
   std::string details() const override { return stored_.what.descending ? " descending" : ""; }
   runtime::EntryPoint emit(providers::Sources& sources) const override {
     if (sources.device().type == Device::Type::cpu) return {};
-    const std::string name = codegen::cuda_argsort_name(stored_.what.dtype);
-    sources.add(name, codegen::cuda_argsort(stored_.what.dtype));
+    const DType dtype = stored_.what.dtype;
+    const bool whole = stored_.what.count.same(stored_.what.size);
+    const std::string name = whole ? codegen::cuda_argsort_name(dtype) : codegen::cuda_select_name(dtype);
+    sources.add(name, whole ? codegen::cuda_argsort(dtype) : codegen::cuda_select(dtype));
     return {name};
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     if (preparation.device.type == Device::Type::cpu) return StoredPayload::prepare(preparation);
-    return std::make_unique<runtime::cuda::DeviceSort>(stored_.what, preparation);
+    return runtime::cuda::device_order(stored_.what, preparation);
   }
 };
 
 class SortProvider final : public Provider {
  public:
-  // A part of an order on the host alone.
+  // On a device a part of an order where that is few elements from the first one on.
   bool takes(const Node& node, Device device) const override {
-    return node.op == Op::argsort && (device.type == Device::Type::cpu || is_whole(node.attributes<Order>()));
+    if (node.op != Op::argsort) return false;
+    const auto& order = node.attributes<Order>();
+    if (device.type == Device::Type::cpu || is_whole(order)) return true;
+    const Shape& shape = type_of(node.input(0)).shape;
+    return runtime::cuda::selects({.size = shape[shape.rank() - 1], .first = order.first, .count = order.count});
   }
   std::optional<Offer> offer(const Candidate& candidate) const override {
     auto payload = std::make_shared<SortPayload>(candidate);

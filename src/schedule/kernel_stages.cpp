@@ -54,17 +54,44 @@ bool has_long_rows(const Kernel& kernel) {
   return rows.is_constant() && length.is_constant() && rows.constant() <= most_rows &&
          length.constant() > std::max(loop::walks_once(kernel) ? least : least_of_walks, least_a_row * rows.constant());
 }
-// Elements of a part of such a row, by its shape alone: two parts and more for each multiprocessor of a large device,
-// whole packs, and no rest, which would be a launch of its own, where the length has such a divisor.
-std::int64_t part_of_row(const Kernel& kernel) {
-  constexpr std::int64_t units = 2 * large_device::multiprocessors, least = 512, pack = 8;
-  const std::int64_t rows = kernel.outer_count().constant(), length = kernel.inner_count().constant();
-  const std::int64_t wanted = std::max(least, length * rows / units / pack * pack);
+// About so many elements, in whole packs, and without a rest, which would be a launch of its own, where the length has
+// such a divisor.
+std::int64_t part_near(std::int64_t wanted, std::int64_t length) {
+  constexpr std::int64_t pack = 8;
   for (std::int64_t away = 0; away <= wanted / 2; away += pack)
     for (const std::int64_t part : {wanted + away, wanted - away})
       if (length % part == 0) return part;
   const std::int64_t parts = (length + wanted - 1) / wanted;  // the rest is about as long as the others
   return ((length + parts - 1) / parts + pack - 1) / pack * pack;
+}
+// Elements of a part of such a row, by its shape alone: two parts and more for each multiprocessor of a large device.
+std::int64_t part_of_row(const Kernel& kernel) {
+  constexpr std::int64_t units = 2 * large_device::multiprocessors, least = 512, pack = 8;
+  const std::int64_t rows = kernel.outer_count().constant(), length = kernel.inner_count().constant();
+  return part_near(std::max(least, length * rows / units / pack * pack), length);
+}
+
+// Few long rows that are scanned, and few columns of many rows: three launches instead of one.
+bool has_long_scans(const Kernel& kernel, bool rows_on_lanes) {
+  constexpr std::int64_t most_rows = 64, least = 32768, least_a_row = 512;
+  constexpr std::int64_t most_columns = 16384, least_of_columns = 256;
+  const Dim rows = kernel.outer_count(), length = kernel.inner_count();
+  if (!rows.is_constant() || !length.is_constant()) return false;
+  if (!rows_on_lanes) return rows.constant() <= most_columns && length.constant() >= least_of_columns;
+  return rows.constant() <= most_rows && length.constant() > least + least_a_row * rows.constant();
+}
+// Elements of a part: many parts, so that blocks compute while others wait for their threads, and no more of them than
+// one block joins in a few turns. Of columns, as many elements as leave a device enough threads.
+std::int64_t part_of_scan(const Kernel& kernel, bool rows_on_lanes) {
+  constexpr std::int64_t parts = 4096, least = 2048, most = 16384;
+  constexpr std::int64_t threads = 131072, least_of_columns = 32, most_of_columns = 1024;
+  const std::int64_t length = kernel.inner_count().constant(), points = length * kernel.outer_count().constant();
+  const auto about = [](std::int64_t count) {
+    return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(count, 1))));
+  };
+  return part_near(rows_on_lanes ? std::clamp(about(points / parts), least, most)
+                                 : std::clamp(about(points / threads), least_of_columns, most_of_columns),
+                   length);
 }
 // The same where lanes run over columns, which one thread or a few walk: not many parts, since they are joined so too.
 std::int64_t part_of_columns(const Kernel& kernel, std::int64_t parts) {
@@ -118,6 +145,8 @@ loop::Stages kernel_stages(Kernel kernel, const Group& walked, bool computes, De
   loop::Stages stages;
   if (columns)
     stages = loop::cut_columns(kernel, on_host ? column_chunk : loop::rows_of_unit(kernel));
+  else if (computes && walked.scans && !on_host && loop::can_cut(kernel) && has_long_scans(kernel, inner))
+    stages = loop::cut_reductions(kernel, part_of_scan(kernel, inner));
   else if (cuts)
     stages = loop::cut_reductions(
         kernel, !on_host ? inner ? part_of_row(kernel) : part_of_columns(kernel, turned ? parts_of_turned : parts)

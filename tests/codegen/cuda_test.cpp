@@ -385,6 +385,15 @@ TEST_CASE("kernels of each form and reduction compile for sm_90" * needs(nvrtc))
   CHECK_NOTHROW(runtime::cuda::compile_units(codegen::cuda_units(stand_ins), "sm_90"));
 }
 
+TEST_CASE("selections of each dtype compile for all devices" * needs(nvrtc)) {
+  std::vector<std::string> functions;
+  for (const DType dtype :
+       {DType::f32, DType::f64, DType::i64, DType::i32, DType::i16, DType::i8, DType::u32, DType::u16, DType::u8})
+    functions.push_back(codegen::cuda_select(dtype));
+  for (const char* target : {"sm_80", "sm_90a", "sm_100"})
+    CHECK_NOTHROW(runtime::cuda::compile_units(codegen::cuda_units(functions), target));
+}
+
 TEST_CASE("traced programs compile for sm_90: softmax, layer normalization, a training step" * needs(nvrtc)) {
   const NvrtcCheck check;
   const Tensor x = ones({16, 300});

@@ -82,4 +82,45 @@ TEST_CASE("cuda: long rows of values of all sizes, both zeros and both infinitie
       CHECK(same(argsort(to(x, Device::cuda()), 1, descending), argsort(x, 1, descending)));
 }
 
+TEST_CASE("cuda: the first few of an order are those of the host, around the pieces in which they are selected") {
+  struct Case {
+    int rows, columns;
+    std::vector<int> counts;
+  };
+  for (const auto& [rows, columns, counts] :
+       {Case{3, 1024, {1, 20}}, Case{3, 1025, {1, 2, 64}}, Case{2, 8191, {1, 256, 511}}, Case{5, 8192, {3, 100}},
+        Case{5, 8193, {1, 7, 512}}, Case{64, 50257, {50, 1000}}, Case{1, 128256, {1, 256, 1024, 1025}},
+        Case{1, 1 << 20, {40, 1023}}, Case{300, 20000, {8}}}) {
+    const Tensor x = mixed({rows, columns}, 5);  // many equal elements
+    for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::i32, DType::i64, DType::u8}) {
+      const Tensor row = is_floating(dtype) ? cast(x, dtype) : cast(nan_to_num(x, 3, 3, -3) * 40, dtype);
+      const Tensor there = to(row, Device::cuda());
+      for (const int count : counts)
+        for (const bool largest : {true, false}) {
+          CAPTURE(columns);
+          CAPTURE(count);
+          CAPTURE(largest);
+          const auto expected = topk(row, count, 1, largest), found = topk(there, count, 1, largest);
+          CHECK(same(found.indices, expected.indices));
+          CHECK(same(found.values, expected.values));
+        }
+      CHECK(same(kthvalue(there, 17, 1).indices, kthvalue(row, 17, 1).indices));
+    }
+  }
+}
+
+TEST_CASE("cuda: the greatest of 2^24 elements, of elements that are all equal, and of NaN alone") {
+  const Tensor x = sample({1 << 24}, 6), there = to(x, Device::cuda());
+  auto select = compile([](const Tensor& t) { return topk(t, 256).indices; });
+  for (int call = 0; call < 4; ++call) CHECK(same(select(there), topk(x, 256).indices));
+  for (const int count : {1, 256, 1000}) {
+    CHECK(same(topk(there, count).indices, topk(x, count).indices));
+    for (const double value : {-0.0, 7.0, std::numeric_limits<double>::quiet_NaN()})
+      for (const bool largest : {true, false}) {
+        const Tensor equal = full({100'000}, value);
+        CHECK(same(topk(to(equal, Device::cuda()), count, 0, largest).indices, arange(count)));
+      }
+  }
+}
+
 TEST_SUITE_END();

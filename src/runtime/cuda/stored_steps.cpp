@@ -6,6 +6,7 @@
 #include "base/member_count.hpp"
 #include "runtime/cuda/few_rows_product.hpp"
 #include "runtime/cuda/rows.hpp"
+#include "runtime/cuda/selection.hpp"
 #include "runtime/cuda/split_attention.hpp"
 #include "runtime/cuda/steps.hpp"
 #include "runtime/loop.hpp"
@@ -94,7 +95,7 @@ class Sort final : public StoredAs<Sort, StoredSort> {
   static constexpr const char* name = "argsort";
   using StoredAs::StoredAs;
   std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override {
-    return std::make_unique<DeviceSort>(what(), preparation);
+    return device_order(what(), preparation);
   }
 };
 
