@@ -73,7 +73,7 @@ std::int64_t part_of_row(const Kernel& kernel) {
 
 // Few long rows that are scanned, and few columns of many rows: three launches instead of one.
 bool has_long_scans(const Kernel& kernel, bool rows_on_lanes) {
-  constexpr std::int64_t most_rows = 64, least = 32768, least_a_row = 512;
+  constexpr std::int64_t most_rows = 64, least = 16384, least_a_row = 512;
   constexpr std::int64_t most_columns = 16384, least_of_columns = 256;
   const Dim rows = kernel.outer_count(), length = kernel.inner_count();
   if (!rows.is_constant() || !length.is_constant()) return false;
