@@ -77,12 +77,16 @@ template <int axis>
 void check(const Sizes& sizes) {
   const Tensor x = sample(sizes, 5);
   check_floats<axis>(x, 0x1p-23);
+  check_exact<axis>((round(x * 4) / 4).eval());  // equal elements in many chunks
+}
+template <int axis>
+void check_all_dtypes(const Sizes& sizes) {
+  check<axis>(sizes);
+  const Tensor x = sample(sizes, 5);
   check_floats<axis>(cast(x, DType::f64).eval(), 0x1p-51);
   check_floats<axis>(cast(x, DType::bf16).eval(), 0x1p-7);
   check_floats<axis>(cast(x, DType::f16).eval(), 0x1p-10);
-  const Tensor few = round(x * 4) / 4;  // equal elements in many chunks
-  check_exact<axis>(few.eval());
-  check_exact<axis>(cast(few, DType::bf16).eval());
+  check_exact<axis>(cast(round(x * 4) / 4, DType::bf16).eval());
   check_integers<axis>(cast(round(x * 100), DType::i64).eval());
   check_integers<axis>(cast(round(x * 100), DType::i32).eval());
   check_integers<axis>(cast(round(abs(x) * 40), DType::u8).eval());
@@ -100,6 +104,8 @@ TEST_CASE("cuda: scans of rows, whole and with a rest, around the lengths from w
     CAPTURE(columns);
     check<1>({rows, columns});
   }
+  check_all_dtypes<1>({3, 20001});
+  check_all_dtypes<1>({3, 300});
   for (const auto& [rows, columns] : {std::pair<int, int>{1, 16897}, {1, 262139}, {64, 49200}, {600, 5000}}) {
     CAPTURE(rows);
     CAPTURE(columns);
@@ -116,6 +122,7 @@ TEST_CASE("cuda: scans of columns, few and many, in chunks and not") {
     CAPTURE(columns);
     check<0>({rows, columns});
   }
+  check_all_dtypes<0>({601, 130});
   for (const auto& [rows, columns] : {std::pair<int, int>{8, 70000}, {33000, 8}, {1000, 128}, {300, 16385}}) {
     CAPTURE(rows);
     CAPTURE(columns);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/cuda/rows.hpp"
+
 namespace weft::runtime::cuda {
 
 namespace {
