@@ -328,7 +328,7 @@ class Generator : DevicePacks {
       line(full ? "const index position = first + turn;"
                 : "const index position = lesser<index>(first + turn, rows - 1);");
       name_axes(analysis_.inner, "position");
-      for (const int i : loads) line("next" + number(i) + "[turn] = " + value(at(i)) + ";");
+      for (const int i : loads) line("next" + number(i) + "[turn] = " + value(i) + ";");
       close();
     }
     line("#pragma unroll");
