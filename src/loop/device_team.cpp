@@ -472,8 +472,9 @@ ChosenTeam choose_team(const Kernel& kernel) {
   if (analysis.form == Form::pointwise) {
     choose_tiles(kernel, analysis, team);
     // A pack whose elements lie a warp apart takes as many warps' lengths of a row, which may be short (3 channels).
-    if (const Dim extent = vector_extent(kernel); begins_at_no_word(kernel, analysis, team) && extent.is_constant())
-      team.width = static_cast<int>(std::min<std::int64_t>(power_of_two_up_to(extent.constant() / 32), team.width));
+    if (begins_at_no_word(kernel, analysis, team) && vector_extent(kernel).is_constant())
+      team.width = static_cast<int>(
+          std::min<std::int64_t>(power_of_two_up_to(vector_extent(kernel).constant() / 32), team.width));
   }
   if (analysis.form == Form::rows) {
     share_row(kernel, analysis, team, fetched);

@@ -387,7 +387,6 @@ struct LibraryProduct::Call {
                   asked.is_wide,
                   asked.has_bias,
                   static_cast<std::int64_t>(asked.epilogue),
-                  asked.adds,
                   tries,
                   alignment,
                   r.swapped,
@@ -405,7 +404,8 @@ struct LibraryProduct::Call {
                   r.strided.size,
                   r.strided.a,
                   r.strided.b,
-                  r.strided.c};
+                  r.strided.c,
+                  asked.adds};
     const Choice& choice = Library::of(device).choose(key, asked, r, alignment, bias, aux, tries ? &trial : nullptr);
     kept.store(&choice, std::memory_order_release);
     return choice;
