@@ -187,9 +187,6 @@ TEST_CASE("explain_for: what runs on a device that is not there" * needs(nvrtc))
   CHECK_MESSAGE(has(found.schedule, "gated"), found.schedule);
   CHECK(found.fallback == "");
   CHECK(specialization_count(gated) == 0);
-  // Of rows that are one in memory the library would not take the product where memory is not aligned.
-  const auto one_row = compile([](const Tensor& x, const Tensor& w) { return few_rows(expand(x, {5, 2048}), w); });
-  CHECK(!has(explain_for("sm_90a", one_row, spec(1), spec(2056)).schedule, "few rows"));
   // Tensors of the host lie on the device; a generic function, and what is bound.
   Mlp mlp;
   const Explanation of_host = explain_for("sm_80", compile(forward, bind(mlp)), normal({5, 6}));

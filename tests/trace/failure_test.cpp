@@ -202,14 +202,15 @@ TEST_CASE("of several checks that fail the first of the program is told, however
   };
   const int line = __LINE__ - 3;
   Tensor table = vector_of({1, 2, 3}), square = ones({2, 2}), far = from_list<std::int64_t>({7, 9});
+  // Eagerly it names the index: 4 of the first gather, and of the second 7.
   const std::string first = message_of([&] { body(table, square, far); });
   const std::string second = message_of([&] { body(table, square * 0, far); });
-  REQUIRE(contains(first, at_line(line, __FILE__)));
-  REQUIRE(contains(second, at_line(line + 1, __FILE__)));
+  REQUIRE(contains(first, ": 4, element 0 of i64[2]" + at_line(line, __FILE__)));
+  REQUIRE(contains(second, ": 7, element 0 of i64[2]" + at_line(line + 1, __FILE__)));
   for (Backend backend : backends) {
     auto f = compile(body, {.backend = backend});
-    CHECK(message_of([&] { f(table, square, far); }) == first);
-    CHECK(message_of([&] { f(table, square * 0, far); }) == second);
+    CHECK(contains(message_of([&] { f(table, square, far); }), ": one of i64[2]" + at_line(line, __FILE__)));
+    CHECK(contains(message_of([&] { f(table, square * 0, far); }), ": one of i64[2]" + at_line(line + 1, __FILE__)));
   }
 }
 
