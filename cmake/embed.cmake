@@ -1,10 +1,15 @@
 # weft_embed(target file symbol): compiles the text of `file` into `target` as
 #   namespace weft::codegen { extern const char symbol[]; }
+# Of a device's texts (cuda*.inc), which every program carries, lines of comments stay behind.
 # Made again whenever the file changes. The text is cut into raw-string pieces, so its length has no limit; it must not
 # contain the delimiter, which is checked. Run as a script (cmake -P) this file writes the generated source.
 if(CMAKE_SCRIPT_MODE_FILE)
   set(piece 12000)
   file(READ ${FILE} text)
+  cmake_path(GET FILE STEM name)
+  if(name MATCHES "^cuda")
+    string(REGEX REPLACE "\n *//( [^\n]*)?" "" text "${text}")
+  endif()
   string(FIND "${text}" ")weft_text" clash)
   if(NOT clash EQUAL -1)
     message(FATAL_ERROR "${FILE} contains the raw-string delimiter )weft_text")
