@@ -272,6 +272,7 @@ void pack_columns(const Kernel& kernel, const Analysis& analysis, Team& team) {
     return;
   packed.turns = rows_on_their_way;
   const auto walked = [&](int i) { return i < 0 || analysis.facts[static_cast<std::size_t>(i)].inner; };
+  bool reads_packs = false;
   for (int i = 0; i < static_cast<int>(kernel.body.size()); ++i) {
     const Instruction& it = kernel.body[static_cast<std::size_t>(i)];
     const Facts& facts = analysis.facts[static_cast<std::size_t>(i)];
@@ -279,15 +280,16 @@ void pack_columns(const Kernel& kernel, const Analysis& analysis, Team& team) {
                                     !analysis.facts[static_cast<std::size_t>(it.args[0])].vector))
       return;
     if (!facts.inner) continue;
-    if (it.kind == Kind::store || (it.kind == Kind::load && facts.vector && !loads_words(kernel, analysis, packed, i)))
-      return;
+    const bool is_pack = it.kind == Kind::load && facts.vector;
+    if (it.kind == Kind::store || (is_pack && !loads_words(kernel, analysis, packed, i))) return;
+    reads_packs |= is_pack;
     // What differs from column to column is of the walk alone.
     for (const int value : it.args)
       if (!walked(value) && analysis.facts[static_cast<std::size_t>(value)].vector) return;
     for (const int value : values_in(it.index))
       if (analysis.facts[static_cast<std::size_t>(value)].vector) return;
   }
-  team = packed;
+  if (reads_packs) team = packed;
 }
 
 // Whether one load, and no store, lies across, and its packs begin at words where its buffer does.

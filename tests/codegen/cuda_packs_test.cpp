@@ -52,6 +52,18 @@ TEST_CASE("CUDA: few columns, and rows that begin at no word, have a thread a co
   CHECK(contains(odd, "join_columns<32, "));
 }
 
+TEST_CASE("CUDA: columns whose sums read no memory have a thread a column") {
+  const std::string text = cuda_of(R"(made(out f32 p0[49152])
+  outer i0<64 outer i1<768 vector inner i2<256
+  inner0 v0 i64 = index 196608*i0 + 768*i2 + i1
+  inner0 v1 f32 = cast(v0)
+  outer1 v2 f32 = reduce_sum(v1)
+  outer1 p0[768*i0 + i1] = v2
+)");
+  INFO(text);
+  CHECK(contains(text, "join_columns<32, "));
+}
+
 TEST_CASE("CUDA: whole tiles are turned in blocks of registers") {
   const std::string text = cuda_of(R"(turned(bf16 p0[67108864], out bf16 p1[67108864])
   outer i0<8192 outer i1<8192 vector
