@@ -1,6 +1,6 @@
-// Kernels that the runtime launches while the one in front of them still runs (begin_launch of runtime/cuda/steps.hpp)
-// wait for it before they read or write memory: a text that forgets to is a race. Held in the PTX that NVRTC makes of
-// each, without a GPU. Generated kernels are in cuda_test.cpp.
+// Kernels that the runtime launches while the one in front of them still runs (begin_launch of
+// runtime/cuda/device_function.hpp) wait for it before they read or write memory: a text that forgets to is a race.
+// Held in the PTX that NVRTC makes of each, without a GPU. Generated kernels are in cuda_test.cpp.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -47,18 +47,4 @@ inline void fill_empty(const AttentionSizes& sizes, Attended value, void* place,
     }
 }
 
-// A kernel of a step, ready to be queued. Null where the plan has no functions yet.
-struct AttentionKernel {
-  Function* function = nullptr;
-  unsigned threads = 0, shared = 0;
-  static AttentionKernel of(const Preparation& preparation, const EntryPoint& entry) {
-    auto* const function =
-        preparation.functions ? static_cast<Function*>(preparation.functions->entry(entry.name)) : nullptr;
-    if (function && entry.shared > 0)
-      check(driver().cuFuncSetAttribute(function, function_dynamic_shared, static_cast<int>(entry.shared)),
-            "cuFuncSetAttribute");
-    return {function, static_cast<unsigned>(entry.threads), static_cast<unsigned>(entry.shared)};
-  }
-};
-
 }  // namespace weft::runtime::cuda

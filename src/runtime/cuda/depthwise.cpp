@@ -60,17 +60,9 @@ void DeviceDepthwise::run(const StepCall& call) const {
                                .groups = number(s.groups / pack / packs),
                                .tiles_down = number(pieces(s.positions[0], depthwise_tile[0])),
                                .tiles_across = number(pieces(s.positions[1], depthwise_tile[1]))};
-  void* parameters[] = {&arguments};
   const std::int64_t tiles = s.batch * arguments.tiles_down * arguments.tiles_across;
-  const auto blocks = static_cast<unsigned>(pieces(tiles, function_.threads / packs) * arguments.groups),
-             threads = static_cast<unsigned>(function_.threads);
-  if (!begin_launch(device_, call.queue))
-    return check(driver().cuLaunchKernel(function_.entry, blocks, 1, 1, threads, 1, 1, 0, call.queue->stream,
-                                         parameters, nullptr),
-                 "cuLaunchKernel");
-  LaunchAttribute attribute{launch_programmatic_serialization, {}, {1}};
-  const LaunchConfiguration configuration{{blocks, 1, 1}, {threads, 1, 1}, 0, call.queue->stream, &attribute, 1};
-  check(driver().cuLaunchKernelEx(&configuration, function_.entry, parameters, nullptr), "cuLaunchKernelEx");
+  const std::int64_t blocks = pieces(tiles, function_.threads / packs) * arguments.groups;
+  function_.launch({.queue = call.queue, .x = blocks, .dependent = begin_launch(device_, call.queue)}, arguments);
 }
 
 }  // namespace weft::runtime::cuda

@@ -24,7 +24,7 @@ class DeviceDepthwise final : public Runnable {
 
  private:
   DeviceState& device_;
-  Compiled function_;
+  DeviceFunction function_;
   ConvolutionDims dims_;
   NumberTable::Range values_, offsets_;
 };

@@ -33,7 +33,7 @@ struct DeviceState {
   std::mutex mutex;  // of recording, and of throwing an error
   std::array<Queue, most_lanes> recorded;
   // Of each lane while it is recorded: whether the latest work there is a kernel that waits (begin_launch of
-  // steps.hpp); whether the step that is put there now follows such a kernel and no other lane.
+  // device_function.hpp); whether the step that is put there now follows such a kernel and no other lane.
   std::array<bool, most_lanes> ends_in_kernel{}, follows_kernel{};
 
   // Whether what is put there is recorded now, and done later.

@@ -319,7 +319,8 @@ class DeviceFactorization::Run {
     std::int64_t all_numbers[13] = {};
     std::copy(buffers.begin(), buffers.end(), all_buffers);
     std::copy(numbers.begin(), numbers.end(), all_numbers);
-    launch(step_.device_, call_->queue, step_.function_, (work + threads - 1) / threads, all_buffers, all_numbers);
+    step_.function_.launch_buffers({.queue = call_->queue, .x = (work + threads - 1) / threads}, all_buffers,
+                                   all_numbers);
   }
   void point(void* pointers, void* matrices, std::int64_t elements) const {
     start({matrices, pointers}, {task_point, batch_, elements}, batch_);

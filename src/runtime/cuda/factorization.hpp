@@ -24,7 +24,7 @@ class DeviceFactorization final : public Runnable {
   bool is_for_host(const FactorizationSizes<std::int64_t>& sizes) const;
 
   DeviceState& device_;
-  Compiled function_;
+  DeviceFunction function_;
   Factorization what_;
   NumberTable::Range sizes_;
   FactorizationStep on_host_;

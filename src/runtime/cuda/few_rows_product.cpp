@@ -139,16 +139,8 @@ void FewRowsProduct::run(const StepCall& call) const {
   arguments.part_count = static_cast<int>(parts_.size()), arguments.tiles = static_cast<int>(tiles);
   arguments.slices = static_cast<int>(parts.slices), arguments.k_of_warp = static_cast<int>(parts.k_of_warp);
   arguments.begins_early = begins_early_;
-  void* parameters[] = {&arguments};
-  const auto blocks = static_cast<unsigned>(groups * parts.slices), threads = static_cast<unsigned>(function_.threads),
-             shared = static_cast<unsigned>(function_.shared);
-  if (!begin_launch(device_, call.queue))
-    return check(driver().cuLaunchKernel(function_.entry, blocks, 1, 1, threads, 1, 1, shared, call.queue->stream,
-                                         parameters, nullptr),
-                 "cuLaunchKernel");
-  LaunchAttribute attribute{launch_programmatic_serialization, {}, {1}};
-  const LaunchConfiguration configuration{{blocks, 1, 1}, {threads, 1, 1}, shared, call.queue->stream, &attribute, 1};
-  check(driver().cuLaunchKernelEx(&configuration, function_.entry, parameters, nullptr), "cuLaunchKernelEx");
+  function_.launch({.queue = call.queue, .x = groups * parts.slices, .dependent = begin_launch(device_, call.queue)},
+                   arguments);
 }
 
 }  // namespace weft::runtime::cuda

@@ -41,7 +41,7 @@ class FewRowsProduct final : public Runnable {
   };
   std::vector<Part> parts_;
   DeviceState& device_;
-  Compiled function_;
+  DeviceFunction function_;
   std::int64_t depth_;
   bool begins_early_, is_gated_;
 };

@@ -87,7 +87,7 @@ void DeviceFourier::run(const StepCall& call) const {
   const auto move = [&](void* const* parts, bool back) {
     void* const buffers[] = {parts[0], parts[1], pairs};
     const std::int64_t sizes[] = {count, back, what_.kind == Kind::inverse_real_fourier ? row : 0, points % 2 == 0};
-    launch(device_, call.queue, function_, (count + threads - 1) / threads, buffers, sizes);
+    function_.launch_buffers({.queue = call.queue, .x = (count + threads - 1) / threads}, buffers, sizes);
   };
   if (what_.kind != Kind::real_fourier) move(call.pointers, false);
   const std::shared_ptr<Plan> made = find(rows, points);

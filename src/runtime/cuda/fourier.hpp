@@ -19,7 +19,7 @@ class DeviceFourier final : public Runnable {
   std::shared_ptr<Plan> find(std::int64_t rows, std::int64_t points) const;
 
   DeviceState& device_;
-  Compiled function_;
+  DeviceFunction function_;
   Factorization what_;
   NumberTable::Range sizes_;
 };

@@ -74,11 +74,7 @@ void DeviceGroupedProduct::run(const StepCall& call) const {
   WEFT_CHECK(described, "the driver takes no tensor map of a grouped product");
   const std::int64_t down = of_rows_ ? pieces(m, Tile::rows) * groups : pieces(rows, Tile::rows) + groups;
   const std::int64_t tiles = down * pieces(n, Tile::columns);
-  void* parameters[] = {&arguments};
-  check(driver().cuLaunchKernel(
-            function_.entry, static_cast<unsigned>(std::min<std::int64_t>(tiles, device_.multiprocessors)), 1, 1,
-            grouped_threads, 1, 1, static_cast<unsigned>(grouped_shared), call.queue->stream, parameters, nullptr),
-        "cuLaunchKernel");
+  function_.launch({.queue = call.queue, .x = std::min<std::int64_t>(tiles, device_.multiprocessors)}, arguments);
 }
 
 }  // namespace weft::runtime::cuda

@@ -31,7 +31,7 @@ class DeviceGroupedProduct final : public Runnable {
 
  private:
   DeviceState& device_;
-  Compiled function_;
+  DeviceFunction function_;
   DType dtype_;
   bool of_rows_, by_rows_;
   NumberTable::Range sizes_;

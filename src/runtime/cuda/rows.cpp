@@ -65,7 +65,7 @@ void RowUpdater::run(const StepCall& call, const RowSizes& n, const Buffers& at,
     const std::int64_t sizes[] = {n.outer, n.rows, n.inner, n.count,           place_bits(n.count), sort.passes,
                                   number,  pass,   detail,  at.updates_offset, at.index_offset};
     void* const buffers[] = {at.updates, at.index, at.table, call.workspace.data(), at.error};
-    launch(device_, call.queue, function_, blocks, std::span(buffers, at.error ? 5 : 4), sizes);
+    function_.launch_buffers({.queue = call.queue, .x = blocks}, std::span(buffers, at.error ? 5 : 4), sizes);
   };
   if (clears) phase(clear, 0, in_parts(table, threads * std::max<std::int64_t>(1, 16 / bytes)));
   const std::int64_t units = n.outer * n.count;
@@ -89,7 +89,6 @@ void RowUpdater::run(const StepCall& call, const RowSizes& n, const Buffers& at,
 
 DeviceScatter::DeviceScatter(const ScatterFields& what, const Preparation& preparation)
     : host_(what.join, what.dtype, what.rows, what.count, what.width, preparation.numbers),
-      device_(use(preparation.device)),
       function_(preparation, threads),
       updater_(what.dtype, true, preparation),
       adds_(what.join == RowJoin::add),
@@ -108,14 +107,13 @@ void DeviceScatter::run(const StepCall& call) const {
                         {.updates = call.pointers[1], .index = call.pointers[0], .table = call.pointers[2]}, true);
   for (const bool second : {false, true}) {
     const std::int64_t sizes[] = {rows, count, width, second};
-    launch(device_, call.queue, function_, in_parts((second ? count : rows) * width, threads), {call.pointers, 3},
-           sizes);
+    function_.launch_buffers({.queue = call.queue, .x = in_parts((second ? count : rows) * width, threads)},
+                             {call.pointers, 3}, sizes);
   }
 }
 
 DeviceSort::DeviceSort(const SortFields& what, const Preparation& preparation)
     : host_(what.dtype, what.descending, what.rows, what.size, 0, what.size, preparation.numbers),
-      device_(use(preparation.device)),
       function_(preparation, threads),
       dtype_(what.dtype),
       descending_(what.descending),
@@ -143,7 +141,7 @@ void DeviceSort::run(const StepCall& call) const {
                            is_short ? nullptr : beside + rows * length * std::int64_t{sizeof(std::uint64_t)}};
   const auto phase = [&](std::int64_t number, std::int64_t pass, std::int64_t blocks) {
     const std::int64_t sizes[] = {rows, length, descending_, place_bits(length), number, pass};
-    launch(device_, call.queue, function_, blocks, buffers, sizes);
+    function_.launch_buffers({.queue = call.queue, .x = blocks}, buffers, sizes);
   };
   if (is_short)
     return phase(

@@ -40,7 +40,7 @@ class RowUpdater {
 
  private:
   DeviceState& device_;
-  Compiled function_;
+  DeviceFunction function_;
   DType dtype_;
   bool adds_;
 };
@@ -59,8 +59,7 @@ class DeviceScatter final : public Runnable {
 
  private:
   HostScatter host_;  // what it reaches
-  DeviceState& device_;
-  Compiled function_;
+  DeviceFunction function_;
   RowUpdater updater_;
   bool adds_;
   NumberTable::Range sizes_;
@@ -81,8 +80,7 @@ class DeviceSort final : public Runnable {
   RadixSort sort_of(std::span<const std::int64_t> size) const;
 
   HostSort host_;  // what it reaches
-  DeviceState& device_;
-  Compiled function_;
+  DeviceFunction function_;
   DType dtype_;
   bool descending_;
   bool is_long_;  // rows may be longer than those that a block sorts in its shared memory

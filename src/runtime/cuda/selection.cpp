@@ -31,7 +31,6 @@ std::unique_ptr<Runnable> device_order(const SortFields& what, const Preparation
 
 DeviceSelection::DeviceSelection(const SortFields& what, const Preparation& preparation)
     : host_(what.dtype, what.descending, what.rows, what.size, what.first, what.count, preparation.numbers),
-      device_(use(preparation.device)),
       function_(preparation, threads),
       descending_(what.descending),
       sizes_(preparation.numbers.add({what.rows, what.size, what.first, what.count})) {}
@@ -56,7 +55,7 @@ void DeviceSelection::run(const StepCall& call) const {
     const bool is_last = pieces == 1;
     void* const buffers[] = {call.pointers[0], from, is_last ? call.pointers[1] : turns[turn]};
     const std::int64_t sizes[] = {rows, size, count, wanted, descending_, first, is_last ? taken : 0};
-    launch(device_, call.queue, function_, rows * pieces, buffers, sizes);
+    function_.launch_buffers({.queue = call.queue, .x = rows * pieces}, buffers, sizes);
     if (is_last) return;
     from = turns[turn];
     count = left_of(count, wanted);

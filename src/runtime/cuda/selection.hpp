@@ -24,8 +24,7 @@ class DeviceSelection final : public Runnable {
 
  private:
   HostSort host_;  // what it reaches
-  DeviceState& device_;
-  Compiled function_;
+  DeviceFunction function_;
   bool descending_;
   NumberTable::Range sizes_;
 };

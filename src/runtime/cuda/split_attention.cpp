@@ -4,7 +4,6 @@
 
 #include "base/large_device.hpp"
 #include "runtime/cuda/attention_arguments.hpp"
-#include "runtime/cuda/steps.hpp"
 
 namespace weft::runtime::cuda {
 
@@ -51,11 +50,10 @@ SplitAttention::SplitAttention(const AttentionSizes& fixed, std::span<const Dim>
       device_(use(preparation.device)),
       dims_(preparation.numbers.add(dims)),
       offsets_(preparation.numbers.add(offsets)) {
-  WEFT_CHECK(preparation.entry.inner.size() == kernels_.size(), "attention of few queries is two kernels");
-  for (std::size_t i = 0; i < kernels_.size(); ++i)
-    kernels_[i] = AttentionKernel::of(preparation, preparation.entry.inner[i]);
+  WEFT_CHECK(preparation.entry.inner.size() == 2, "attention of few queries is two kernels");
+  for (const EntryPoint& entry : preparation.entry.inner) kernels_.emplace_back(preparation, entry);
   columns_ = std::max<std::int64_t>(kernels_[0].threads / 32, 1) * SplitAttentionTile::keys_of_warp;
-  if (Function* const function = kernels_[0].function; function && driver().cuLaunchKernelEx) {
+  if (Function* const function = kernels_[0].handle; function && driver().cuLaunchKernelEx) {
     int version = 0;  // 90: of sm_90
     check(driver().cuFuncGetAttribute(&version, function_text_version, function), "cuFuncGetAttribute");
     has_clusters_ = version >= first_with_clusters;
@@ -104,26 +102,6 @@ std::size_t SplitAttention::workspace(std::span<const std::int64_t> numbers) con
          (static_cast<std::size_t>(s.value_features) * sizeof(float) + sizeof(RowNumbers));
 }
 
-void SplitAttention::queue(const AttentionKernel& kernel, std::int64_t blocks, std::int64_t cluster, void* arguments,
-                           bool dependent, const Queue* queue) const {
-  std::array<LaunchAttribute, 2> attributes = {};
-  unsigned count = 0;
-  if (dependent) attributes[count++] = {launch_programmatic_serialization, {}, {1}};
-  if (cluster > 1) attributes[count++] = {launch_cluster, {}, {.cluster = {static_cast<unsigned>(cluster), 1, 1}}};
-  void* parameters[] = {arguments};
-  if (count == 0)
-    return check(driver().cuLaunchKernel(kernel.function, static_cast<unsigned>(blocks), 1, 1, kernel.threads, 1, 1,
-                                         kernel.shared, queue->stream, parameters, nullptr),
-                 "cuLaunchKernel");
-  const LaunchConfiguration configuration{{static_cast<unsigned>(blocks), 1, 1},
-                                          {kernel.threads, 1, 1},
-                                          kernel.shared,
-                                          queue->stream,
-                                          attributes.data(),
-                                          count};
-  check(driver().cuLaunchKernelEx(&configuration, kernel.function, parameters, nullptr), "cuLaunchKernelEx");
-}
-
 void SplitAttention::run(const StepCall& call) const {
   const AttentionSizes s = sizes(call.numbers);
   const std::int64_t rows = s.batch * s.heads * s.queries;
@@ -160,8 +138,14 @@ void SplitAttention::run(const StepCall& call) const {
                                     .after = s.is_causal ? 0 : no_bound,
                                     .parts = static_cast<int>(split.parts),
                                     .cluster = static_cast<int>(split.cluster)};
-  queue(kernels_[0], split.blocks, split.cluster, &arguments, begin_launch(device_, call.queue), call.queue);
-  if (left > 1) queue(kernels_[1], rows, 1, &arguments, begin_launch(device_, call.queue, true), call.queue);
+  kernels_[0].launch({.queue = call.queue,
+                      .x = split.blocks,
+                      .cluster = split.cluster,
+                      .dependent = begin_launch(device_, call.queue)},
+                     arguments);
+  if (left > 1)
+    kernels_[1].launch({.queue = call.queue, .x = rows, .dependent = begin_launch(device_, call.queue, true)},
+                       arguments);
 }
 
 }  // namespace weft::runtime::cuda

@@ -2,8 +2,10 @@
 // (weft/detail/cuda_attention_split.inc). In: sizes, loaded functions. Out: a step that queues them on the device's
 // stream: that of the parts, and where there are several, that which joins them.
 #pragma once
+#include <vector>
+
 #include "runtime/cuda/attention_arguments.hpp"
-#include "runtime/step.hpp"
+#include "runtime/cuda/device_function.hpp"
 
 namespace weft::runtime::cuda {
 
@@ -31,12 +33,10 @@ class SplitAttention final : public Runnable {
  private:
   AttentionSizes sizes(std::span<const std::int64_t> numbers) const;
   KeyParts parts(const AttentionSizes& sizes) const;
-  void queue(const AttentionKernel& kernel, std::int64_t blocks, std::int64_t cluster, void* arguments, bool dependent,
-             const Queue* queue) const;
 
   AttentionSizes fixed_;
   DeviceState& device_;
-  std::array<AttentionKernel, 2> kernels_;
+  std::vector<DeviceFunction> kernels_;
   std::int64_t columns_;
   bool has_clusters_ = false;  // the kernels, which may be text for older devices too
   NumberTable::Range dims_, offsets_;

@@ -2,31 +2,11 @@
 // the plan's table. Out: Runnables.
 #pragma once
 #include "runtime/cuda/blas.hpp"
-#include "runtime/cuda/device.hpp"
+#include "runtime/cuda/device_function.hpp"
 #include "runtime/host/steps.hpp"
 #include "runtime/idle.hpp"
 
 namespace weft::runtime::cuda {
-
-// A function that was loaded on a device, and how it is launched.
-struct Compiled {
-  // `threads` of a block, where they are not the entry point's.
-  explicit Compiled(const Preparation& preparation, int threads = 0);
-  Function* entry;
-  int threads;
-  std::int64_t shared;
-  bool strides;
-};
-
-// At most as many blocks as the device holds at once, where the function strides by its grid. It takes Arguments of
-// these pointers and sizes. `dependent`: begin_launch() says so.
-void launch(const DeviceState& device, const Queue* queue, const Compiled& function, std::int64_t blocks,
-            std::span<void* const> pointers, std::span<const std::int64_t> sizes, bool dependent = false);
-
-// Begins the launch of a kernel that waits (calls after_earlier_kernels()): notes that the latest work on the queue is
-// such a kernel. Once for each launch. True where it is launched while the kernel in front of it still runs. `follows`:
-// that is a kernel that waits, of the same step.
-bool begin_launch(DeviceState& device, const Queue* queue, bool follows = false);
 
 class DeviceKernel final : public Runnable {
  public:
@@ -39,7 +19,7 @@ class DeviceKernel final : public Runnable {
 
  private:
   DeviceState& device_;
-  Compiled function_;
+  DeviceFunction function_;
   std::size_t buffers_;
   NumberTable::Range units_, parameters_;
 };
@@ -58,7 +38,7 @@ class DeviceKernelTable final : public Runnable {
 
  private:
   DeviceState& device_;
-  Compiled function_;
+  DeviceFunction function_;
   std::size_t buffers_;                                                  // of a set
   std::vector<std::pair<NumberTable::Range, NumberTable::Range>> sets_;  // blocks, parameters
 };
@@ -103,7 +83,7 @@ class DeviceUpdate final : public Runnable, public MayBeIdle {
  private:
   HostUpdate host_;  // what it reaches
   DeviceState& device_;
-  Compiled function_;
+  DeviceFunction function_;
   std::int64_t element_;
   bool checked_;
   NumberTable::Range sizes_;
@@ -120,7 +100,7 @@ class DeviceCheck final : public Runnable {
 
  private:
   DeviceState& device_;
-  Compiled function_;
+  DeviceFunction function_;
   std::int32_t error_;
 };
 

@@ -73,7 +73,7 @@ TensorCoreAttention::TensorCoreAttention(const TensorCoreAttentionCall& call, st
       captured_bytes_(std::move(captured_bytes)),
       dims_(preparation.numbers.add(dims)),
       offsets_(preparation.numbers.add(offsets)) {
-  for (const EntryPoint& entry : preparation.entry.inner) kernels_.push_back(AttentionKernel::of(preparation, entry));
+  for (const EntryPoint& entry : preparation.entry.inner) kernels_.emplace_back(preparation, entry);
 }
 
 AttentionSizes TensorCoreAttention::sizes(std::span<const std::int64_t> numbers) const {
@@ -97,14 +97,10 @@ struct TensorCoreAttention::Launch {
   const AttentionSizes& s;
   const StepCall& call;
   HopperAttentionArguments arguments = {};
-  std::vector<void*> captured = {};  // the one argument, a struct of pointers
+  std::vector<void*> captured = {};  // one argument, a struct of pointers that begins with the first
 
-  void queue(std::size_t function, std::int64_t x, std::int64_t y, std::int64_t z, std::span<void*> parameters) const {
-    const AttentionKernel& kernel = step.kernels_[function];
-    check(driver().cuLaunchKernel(kernel.function, static_cast<unsigned>(x), static_cast<unsigned>(y),
-                                  static_cast<unsigned>(z), kernel.threads, 1, 1, kernel.shared, call.queue->stream,
-                                  parameters.data(), nullptr),
-          "cuLaunchKernel");
+  void queue(std::size_t function, std::int64_t x, std::int64_t y, std::int64_t z, auto&... parameters) const {
+    step.kernels_[function].launch({.queue = call.queue, .x = x, .y = y, .z = z}, parameters...);
   }
   // Lists of the tiles to visit, in the workspace.
   void list(bool by_keys) {
@@ -118,17 +114,15 @@ struct TensorCoreAttention::Launch {
                             batch ? (head ? s.heads : 1) : 0, head ? 1 : 0,
                             static_cast<int>(sizes.rows),     static_cast<int>(sizes.width)};
     const std::size_t first = s.is_backward ? 3 : 1;
-    void* of_tiles[] = {&arguments.all, captured.data(), &states};
-    queue(first + (by_keys ? 1 : 0), sizes.width, sizes.rows, sizes.lists, of_tiles);
-    void* of_lists[] = {&states, &counts, &list_tiles, &arguments.all.blocks.width};
-    queue(first + (s.is_backward ? 2 : 1), sizes.rows, sizes.lists, 1, of_lists);
+    queue(first + (by_keys ? 1 : 0), sizes.width, sizes.rows, sizes.lists, arguments.all, captured.front(), states);
+    queue(first + (s.is_backward ? 2 : 1), sizes.rows, sizes.lists, 1, states, counts, list_tiles,
+          arguments.all.blocks.width);
   }
   void multiply(std::size_t function, std::int64_t rows, std::int64_t heads) {
     std::int64_t blocks = tiles(rows, step.call_.tile.rows) * s.batch * heads;
     if (step.call_.on_hopper) blocks = std::min<std::int64_t>(blocks, step.device_.multiprocessors);
-    void* own = step.call_.on_hopper ? static_cast<void*>(&arguments) : &arguments.all;
-    void* parameters[] = {own, captured.data()};
-    queue(function, blocks, 1, 1, parameters);
+    if (step.call_.on_hopper) return queue(function, blocks, 1, 1, arguments, captured.front());
+    queue(function, blocks, 1, 1, arguments.all, captured.front());
   }
 };
 
@@ -191,9 +185,8 @@ void TensorCoreAttention::run(const StepCall& call) const {
     launch.multiply(0, s.queries, s.heads);
     return;
   }
-  void* of_rows[] = {&a};
   launch.queue(2, tiles(s.batch * s.heads * tiles(s.queries, attention_row_padding) * attention_row_padding, 32), 1, 1,
-               of_rows);
+               a);
   launch.list(true);
   launch.multiply(0, s.keys, s.key_heads);
   if (call_.values_apart) launch.multiply(kernels_.size() - 1, s.keys, s.key_heads);

@@ -5,8 +5,7 @@
 #include <optional>
 
 #include "runtime/cuda/attention_arguments.hpp"
-#include "runtime/cuda/device.hpp"
-#include "runtime/step.hpp"
+#include "runtime/cuda/device_function.hpp"
 
 namespace weft::runtime::cuda {
 
@@ -50,7 +49,7 @@ class TensorCoreAttention final : public Runnable {
   TensorCoreAttentionCall call_;
   DeviceState& device_;
   std::vector<std::int64_t> captured_bytes_;
-  std::vector<AttentionKernel> kernels_;
+  std::vector<DeviceFunction> kernels_;
   NumberTable::Range dims_, offsets_;
 };
 

@@ -63,7 +63,7 @@ std::optional<bool> tensor_cores_take(Device device, const Contraction& contract
   return std::nullopt;  // no device
 }
 
-TensorCoreProduct::TensorCoreProduct(DeviceState& device, const Contraction& product, Compiled function)
+TensorCoreProduct::TensorCoreProduct(DeviceState& device, const Contraction& product, DeviceFunction function)
     : device_(device), product_(*known_product(product)), function_(function) {
   const std::optional<bool> by_rows = tensor_cores_read_by_rows(device.device, product);
   WEFT_CHECK(by_rows, "a product that the kernel for tensor cores does not take");
@@ -125,11 +125,7 @@ bool TensorCoreProduct::launch(const void* a, const void* b, const void* bias, v
                          describe(arguments.c, p.dtype, c, p.m, p.n, std::max(p.c_row, p.n), Tile::box);
   if (!described) return false;
   const std::int64_t tiles = ((p.m + Tile::rows - 1) / Tile::rows) * ((p.n + Tile::columns - 1) / Tile::columns);
-  void* parameters[] = {&arguments};
-  check(driver().cuLaunchKernel(
-            function_.entry, static_cast<unsigned>(std::min<std::int64_t>(tiles, device_.multiprocessors)), 1, 1,
-            product_threads, 1, 1, static_cast<unsigned>(product_shared), queue->stream, parameters, nullptr),
-        "cuLaunchKernel");
+  function_.launch({.queue = queue, .x = std::min<std::int64_t>(tiles, device_.multiprocessors)}, arguments);
   return true;
 }
 

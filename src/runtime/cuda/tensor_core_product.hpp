@@ -24,7 +24,7 @@ std::optional<bool> tensor_cores_read_by_rows(Device device, const Contraction& 
 class TensorCoreProduct {
  public:
   // Of one that the kernel takes. The first run, where that is not recorded, times it against the library.
-  TensorCoreProduct(DeviceState& device, const Contraction& product, Compiled function);
+  TensorCoreProduct(DeviceState& device, const Contraction& product, DeviceFunction function);
   // False, and nothing is queued, where an operand does not begin at a multiple of 16 bytes or the library is faster.
   bool run(const void* a, const void* b, const void* bias, void* c, const LibraryProduct& library,
            const Queue* queue) const;
@@ -37,7 +37,7 @@ class TensorCoreProduct {
   DeviceState& device_;
   Matmul product_;
   bool by_rows_;
-  Compiled function_;
+  DeviceFunction function_;
   mutable std::atomic<std::int8_t> slower_{-1};  // not known
 };
 
