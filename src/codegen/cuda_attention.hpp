@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/cuda_function.hpp"
 #include "weft/dtype.hpp"
 
 namespace weft::codegen {
@@ -24,7 +25,7 @@ struct CudaAttention {
 };
 
 // One kernel. Its name begins with a digest of the call.
-struct CudaAttentionKernel {
+struct CudaAttentionKernel : CudaFunction {
   enum class Part : std::uint8_t {
     forward,
     by_keys,  // by_values: what is left to do for them, where one kernel has no room for both
@@ -38,10 +39,7 @@ struct CudaAttentionKernel {
     join
   };
   Part part;
-  std::string name, text;
   int rows = 0, columns = 0;  // of scores, a tile
-  int threads = 0;
-  std::int64_t shared = 0;  // bytes
 };
 // Whether the templates fit these sizes: registers and shared memory.
 bool fits_cuda_attention(std::int64_t features, std::int64_t value_features);

@@ -1,4 +1,4 @@
-#include "codegen/cuda.hpp"
+#include "codegen/cuda_functions.hpp"
 #include "providers/provider.hpp"
 #include "providers/sources.hpp"
 #include "providers/stored_payload.hpp"
@@ -32,9 +32,7 @@ class SortPayload final : public StoredPayload<runtime::StoredSort> {
     if (sources.device().type == Device::Type::cpu) return {};
     const DType dtype = stored_.what.dtype;
     const bool whole = stored_.what.count.same(stored_.what.size);
-    const std::string name = whole ? codegen::cuda_argsort_name(dtype) : codegen::cuda_select_name(dtype);
-    sources.add(name, whole ? codegen::cuda_argsort(dtype) : codegen::cuda_select(dtype));
-    return {name};
+    return sources.add(whole ? codegen::cuda_argsort(dtype) : codegen::cuda_select(dtype));
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     if (preparation.device.type == Device::Type::cpu) return StoredPayload::prepare(preparation);

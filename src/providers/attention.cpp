@@ -118,10 +118,7 @@ std::string attention_text(const AttentionNode& node) {
 
 runtime::EntryPoint attention_entry(std::span<const codegen::CudaAttentionKernel> kernels, Sources& sources) {
   runtime::EntryPoint entry;
-  for (const codegen::CudaAttentionKernel& kernel : kernels) {
-    sources.add(kernel.name, kernel.text);
-    entry.inner.push_back({kernel.name, 1, kernel.threads, kernel.shared});
-  }
+  for (const codegen::CudaAttentionKernel& kernel : kernels) entry.inner.push_back(sources.add(kernel));
   return entry;
 }
 

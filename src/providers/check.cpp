@@ -1,4 +1,4 @@
-#include "codegen/cuda.hpp"
+#include "codegen/cuda_functions.hpp"
 #include "providers/provider.hpp"
 #include "providers/sources.hpp"
 #include "providers/stored_payload.hpp"
@@ -23,8 +23,7 @@ class CheckPayload final : public StoredPayload<runtime::StoredCheck> {
   }
   runtime::EntryPoint emit(providers::Sources& sources) const override {
     if (sources.device().type == Device::Type::cpu) return {};
-    sources.add(codegen::cuda_check_name, codegen::cuda_check());
-    return {codegen::cuda_check_name};
+    return sources.add(codegen::cuda_check());
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     if (preparation.device.type == Device::Type::cpu) return StoredPayload::prepare(preparation);

@@ -2,7 +2,7 @@
 // library takes operands with unit stride along an axis; for the others, and where sizes that are not known yet may
 // lead to such, a kernel of our own is compiled too. Those of 16-bit floats may be done by our own kernel for tensor
 // cores, where that is the faster one.
-#include "codegen/cuda.hpp"
+#include "codegen/cuda_functions.hpp"
 #include "providers/product.hpp"
 #include "providers/sources.hpp"
 #include "runtime/cuda/blas.hpp"
@@ -27,9 +27,9 @@ class DevicePayload final : public Product {
     if (own_) return sources.add({&*own_, 1});
     if (!by_rows_) return {};
     const Contraction& c = contraction_;
-    const std::string name = codegen::cuda_product_name(c.dtype, *by_rows_, c.has_bias);
-    sources.add(name, codegen::cuda_product(c.dtype, *by_rows_, c.has_bias));
-    return {name, 1, runtime::cuda::product_threads, runtime::cuda::product_shared};
+    codegen::CudaFunction product = codegen::cuda_product(c.dtype, *by_rows_, c.has_bias);
+    product.shared = runtime::cuda::product_shared;
+    return sources.add(product);
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     return std::make_unique<runtime::cuda::DeviceProduct>(contraction_, preparation, sizes(), by_rows_.has_value());

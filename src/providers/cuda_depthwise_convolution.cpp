@@ -1,7 +1,7 @@
 // Convolutions of 16-bit images on a device whose channels lie last and have a kernel each, by a kernel of our own.
 // With it networks of such convolutions lie with their channels last.
 #include "base/options.hpp"
-#include "codegen/cuda.hpp"
+#include "codegen/cuda_functions.hpp"
 #include "providers/convolution.hpp"
 #include "providers/sources.hpp"
 #include "runtime/cuda/depthwise.hpp"
@@ -18,10 +18,8 @@ class CudaDepthwisePayload final : public ConvolutionPayload {
   bool may_fail() const override { return !placed_.dims.known() || !placed_.dims.batch().is_constant(); }
   runtime::EntryPoint emit(providers::Sources& sources) const override {
     const auto two = [](const std::array<std::int64_t, 3>& from) { return std::array{from[0], from[1]}; };
-    const auto made =
-        codegen::cuda_depthwise({sizes_.dtype, two(sizes_.kernel), two(sizes_.strides), runtime::cuda::depthwise_tile});
-    sources.add(made.name, made.text);
-    return {made.name, 1, made.threads};
+    return sources.add(codegen::cuda_depthwise(
+        {sizes_.dtype, two(sizes_.kernel), two(sizes_.strides), runtime::cuda::depthwise_tile}));
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     return std::make_unique<runtime::cuda::DeviceDepthwise>(placed_.dims, placed_.offsets, preparation);

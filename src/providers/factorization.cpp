@@ -1,6 +1,6 @@
 #include "ir/factorization.hpp"
 
-#include "codegen/cuda.hpp"
+#include "codegen/cuda_functions.hpp"
 #include "providers/provider.hpp"
 #include "providers/sources.hpp"
 #include "providers/stored_payload.hpp"
@@ -47,9 +47,7 @@ class FactorizationPayload final : public StoredPayload<runtime::StoredFactoriza
     if (!has_device_library(sources.device())) return {};
     const bool transforms = is_transform();
     const DType dtype = stored_.what.what.dtype;
-    const std::string name = transforms ? codegen::cuda_fourier_name(dtype) : codegen::cuda_matrices_name(dtype);
-    sources.add(name, transforms ? codegen::cuda_fourier(dtype) : codegen::cuda_matrices(dtype));
-    return {name};
+    return sources.add(transforms ? codegen::cuda_fourier(dtype) : codegen::cuda_matrices(dtype));
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     if (preparation.entry.name.empty()) return StoredPayload::prepare(preparation);

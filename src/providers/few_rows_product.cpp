@@ -9,7 +9,7 @@
 
 #include "base/fail.hpp"
 #include "base/options.hpp"
-#include "codegen/cuda.hpp"
+#include "codegen/cuda_functions.hpp"
 #include "providers/known_epilogue.hpp"
 #include "providers/product.hpp"
 #include "providers/sources.hpp"
@@ -102,10 +102,8 @@ class FewRowsPayload final : public StoredPayload<runtime::cuda::StoredFewRows, 
   }
   runtime::EntryPoint emit(providers::Sources& sources) const override {
     const Contraction& c = products()[0];
-    const auto made = codegen::cuda_few_rows(
-        {c.dtype, c.is_wide, stored_.what.depth, stages_, has_copy_engine_, stored_.what.is_gated});
-    sources.add(made.name, made.text);
-    return {made.name, 1, made.threads, made.shared};
+    return sources.add(codegen::cuda_few_rows(
+        {c.dtype, c.is_wide, stored_.what.depth, stages_, has_copy_engine_, stored_.what.is_gated}));
   }
 
   const std::vector<Contraction>& products() const { return stored_.what.products; }

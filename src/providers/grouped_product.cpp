@@ -3,7 +3,7 @@
 // symbol.
 #include "runtime/cuda/grouped_product.hpp"
 #include "base/options.hpp"
-#include "codegen/cuda.hpp"
+#include "codegen/cuda_functions.hpp"
 #include "ir/callee.hpp"
 #include "providers/provider.hpp"
 #include "providers/sources.hpp"
@@ -75,9 +75,9 @@ class GroupedPayload final : public Payload {
     const codegen::GroupsKernel kernel = product_.of_rows   ? codegen::GroupsKernel::sums
                                          : product_.by_rows ? codegen::GroupsKernel::rows_by_rows
                                                             : codegen::GroupsKernel::rows;
-    const std::string name = codegen::cuda_groups_name(product_.dtype, kernel);
-    sources.add(name, codegen::cuda_groups(product_.dtype, kernel));
-    return {name, 1, runtime::cuda::grouped_threads, runtime::cuda::grouped_shared};
+    codegen::CudaFunction product = codegen::cuda_groups(product_.dtype, kernel);
+    product.shared = runtime::cuda::grouped_shared;
+    return sources.add(product);
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     return std::make_unique<runtime::cuda::DeviceGroupedProduct>(product_, preparation);

@@ -1,4 +1,4 @@
-#include "codegen/cuda.hpp"
+#include "codegen/cuda_functions.hpp"
 #include "providers/provider.hpp"
 #include "providers/sources.hpp"
 #include "providers/stored_payload.hpp"
@@ -28,10 +28,7 @@ class ScatterPayload final : public StoredPayload<runtime::StoredScatter> {
     if (sources.device().type == Device::Type::cpu) return {};
     const DType dtype = stored_.what.dtype;
     const bool adds = op_ == Op::scatter_add;
-    const std::string name =
-        adds ? codegen::cuda_update_rows_name(dtype, true, false) : codegen::cuda_scatter_amax_name(dtype);
-    sources.add(name, adds ? codegen::cuda_update_rows(dtype, true, false) : codegen::cuda_scatter_amax(dtype));
-    return {name};
+    return sources.add(adds ? codegen::cuda_update_rows(dtype, true, false) : codegen::cuda_scatter_amax(dtype));
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     if (preparation.device.type == Device::Type::cpu) return StoredPayload::prepare(preparation);

@@ -29,6 +29,11 @@ runtime::EntryPoint Sources::add(std::span<const loop::Kernel> kernels) {
   return entry;
 }
 
+runtime::EntryPoint Sources::add(const codegen::CudaFunction& function) {
+  texts_[function.name] = function.text;
+  return {function.name, 1, function.threads, function.shared};
+}
+
 void Sources::generate_texts() {
   if (device_.type == Device::Type::cpu)
     for (const loop::Kernel& kernel : kernels_) texts_[kernel.name] = codegen::generate_cpp(kernel);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/cuda_function.hpp"
 #include "loop/kernel.hpp"
 #include "runtime/step.hpp"
 
@@ -21,7 +22,7 @@ class Sources {
   // units are over the graph's symbols.
   runtime::EntryPoint add(std::span<const loop::Kernel> kernels);
   // A device's function that no kernel of the loop IR describes.
-  void add(const std::string& name, const std::string& text) { texts_[name] = text; }
+  runtime::EntryPoint add(const codegen::CudaFunction& function);
 
   const std::vector<loop::Kernel>& kernels() const { return kernels_; }
   // By name: on the host those of the kernels, for people, once generate_texts() has been called.

@@ -8,8 +8,8 @@
 
 namespace weft::providers {
 
-// `Own` is the payload, `Stored` its step, whose offsets begin with the value's. Own::function() gives the name and the
-// text of a device's function; Own::OnDevice is the step there.
+// `Own` is the payload, `Stored` its step, whose offsets begin with the value's. Own::function() gives a device's
+// function; Own::OnDevice is the step there.
 template <class Own, class Stored>
 class UpdatePayload : public StoredPayload<Stored> {
  public:
@@ -33,9 +33,7 @@ class UpdatePayload : public StoredPayload<Stored> {
   }
   runtime::EntryPoint emit(Sources& sources) const override {
     if (sources.device().type == Device::Type::cpu) return {};
-    const auto [name, text] = static_cast<const Own&>(*this).function(checked_);
-    sources.add(name, text);
-    return {name};
+    return sources.add(static_cast<const Own&>(*this).function(checked_));
   }
   // On a device; the host has no error word.
   std::string stored_as() const override { return (checked_ ? "checked_" : "") + StoredPayload<Stored>::stored_as(); }

@@ -1,4 +1,4 @@
-#include "codegen/cuda.hpp"
+#include "codegen/cuda_functions.hpp"
 #include "providers/update_payload.hpp"
 #include "runtime/cuda/rows.hpp"
 #include "runtime/host/steps.hpp"
@@ -25,10 +25,8 @@ class RowsPayload final : public UpdatePayload<RowsPayload, runtime::StoredRowsU
   explicit RowsPayload(const Candidate& candidate)
       : UpdatePayload(runtime::StoredRowsUpdate(update_of(candidate)), candidate) {}
   std::string details() const override { return (stored_.what.adds ? " of sums" : "") + UpdatePayload::details(); }
-  std::pair<std::string, std::string> function(bool checked) const {
-    const DType dtype = stored_.what.dtype;
-    const bool adds = stored_.what.adds;
-    return {codegen::cuda_update_rows_name(dtype, adds, checked), codegen::cuda_update_rows(dtype, adds, checked)};
+  codegen::CudaFunction function(bool checked) const {
+    return codegen::cuda_update_rows(stored_.what.dtype, stored_.what.adds, checked);
   }
 };
 

@@ -1,4 +1,4 @@
-#include "codegen/cuda.hpp"
+#include "codegen/cuda_functions.hpp"
 #include "providers/update_payload.hpp"
 #include "runtime/cuda/steps.hpp"
 #include "runtime/host/steps.hpp"
@@ -41,9 +41,7 @@ class SlicePayload final : public UpdatePayload<SlicePayload, runtime::StoredSli
     rest->buffers_ = buffers;
     return rest;
   }
-  std::pair<std::string, std::string> function(bool checked) const {
-    return {codegen::cuda_update_slice_name(dtype_, checked), codegen::cuda_update_slice(dtype_, checked)};
-  }
+  codegen::CudaFunction function(bool checked) const { return codegen::cuda_update_slice(dtype_, checked); }
 
  private:
   DType dtype_;

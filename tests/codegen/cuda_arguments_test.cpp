@@ -6,6 +6,7 @@
 #include "base/member_count.hpp"
 #include "codegen/cuda.hpp"
 #include "codegen/cuda_attention.hpp"
+#include "codegen/cuda_functions.hpp"
 #include "runtime/cuda/code.hpp"
 #include "runtime/cuda/few_rows_product.hpp"
 #include "runtime/cuda/grouped_product.hpp"
@@ -131,8 +132,10 @@ constexpr const char* head = "// tensor_core_product<\n";
 std::string all_numbers() {
   return same("product::rows", ProductTile::rows) + same("product::columns", ProductTile::columns) +
          same("product::depth", ProductTile::depth) + same("product::row_elements", ProductTile::box) +
-         same("product::row_bytes", ProductTile::box * 2) + same("3 * product::group_threads", product_threads) +
-         same("3 * product::group_threads", grouped_threads) + same("sizeof(product::Shared) + 1023", product_shared) +
+         same("product::row_bytes", ProductTile::box * 2) +
+         same("3 * product::group_threads", codegen::cuda_product(DType::bf16, true, true).threads) +
+         same("3 * product::group_threads", codegen::cuda_groups(DType::bf16, codegen::GroupsKernel::sums).threads) +
+         same("sizeof(product::Shared) + 1023", product_shared) +
          same("sizeof(product::GroupsShared) + 1023", grouped_shared) + same("product::most_groups", most_groups) +
          same("few_rows::tile_rows", FewRowsTile::rows) + same("few_rows::sums_of_tile", FewRowsTile::sums) +
          same("depthwise::most_channels", depthwise_most_channels) +
@@ -207,7 +210,7 @@ TEST_CASE("kernels of attention and of few rows have the threads, tiles and shar
   }
   for (const std::int64_t depth : {128, 256})
     for (const bool has_copy_engine : {false, true}) {
-      const codegen::CudaFewRowsKernel kernel =
+      const codegen::CudaFunction kernel =
           codegen::cuda_few_rows({.depth = depth, .stages = 2, .has_copy_engine = has_copy_engine});
       const std::string ring =
           template_in(kernel.text, has_copy_engine ? "few_rows::RingOfBlock" : "few_rows::RingOfWarps");
@@ -219,14 +222,6 @@ TEST_CASE("kernels of attention and of few rows have the threads, tiles and shar
     }
   check_compiles(hopper, "sm_90a");
   check_compiles(older, "sm_80");
-}
-
-TEST_CASE("the launch of a product on tensor cores has the threads that its text asks for") {
-  const auto has = [](const std::string& text, int threads) {
-    return text.find("__launch_bounds__(" + std::to_string(threads) + ", 1)") != std::string::npos;
-  };
-  CHECK(has(codegen::cuda_product(DType::bf16, true, true), product_threads));
-  CHECK(has(codegen::cuda_groups(DType::bf16, codegen::GroupsKernel::sums), grouped_threads));
 }
 
 TEST_CASE("a stored attention of few queries has the features that kernels are written for, and no others") {

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "codegen/cuda.hpp"
+#include "codegen/cuda_functions.hpp"
 #include "runtime/cuda/code.hpp"
 #include "tests/codegen/cuda_support.hpp"
 

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "codegen/cuda.hpp"
+#include "codegen/cuda_functions.hpp"
 #include "runtime/cuda/code.hpp"
 #include "runtime/cuda/few_rows_product.hpp"
 #include "tests/codegen/cuda_support.hpp"
@@ -22,7 +23,7 @@ TEST_CASE("a product of few rows compiles for each architecture") {
                                                                 {"sm_100", {DType::bf16, true, 128, 5}}};
   for (const auto& [architecture, call] : calls) {
     CAPTURE(architecture);
-    const codegen::CudaFewRowsKernel kernel = codegen::cuda_few_rows(call);
+    const codegen::CudaFunction kernel = codegen::cuda_few_rows(call);
     const std::string texts[] = {kernel.text};
     for (const std::string& cubin :
          runtime::cuda::compile_units(codegen::cuda_units(texts), architecture, runtime::cuda::Effort::check))

@@ -3,6 +3,7 @@
 
 #include "base/fail.hpp"
 #include "codegen/cuda.hpp"
+#include "codegen/cuda_functions.hpp"
 #include "runtime/cuda/code.hpp"
 #include "runtime/cuda/rows.hpp"
 #include "tests/codegen/cuda_support.hpp"
@@ -22,17 +23,19 @@ TEST_CASE("the functions of rows have the numbers of their launches" * test::nee
                          holds("radix_place", own::place) + holds("rows_clear", own::clear) +
                          holds("rows_join", own::join) + holds("rows_add_long", own::add_long) +
                          holds("rows_add_atomic", own::add_atomic) + holds("row_detail", 8);
-  const std::vector<std::string> functions = {codegen::cuda_update_rows(DType::f32, true, true) + asserted};
+  CHECK(codegen::cuda_update_rows(DType::f32, true, true).threads == own::threads);
+  CHECK(codegen::cuda_argsort(DType::f32).threads == own::threads);
+  const std::vector<std::string> functions = {codegen::cuda_update_rows(DType::f32, true, true).text + asserted};
   CHECK_NOTHROW(runtime::cuda::compile_units(codegen::cuda_units(functions), "sm_90"));
-  const std::vector<std::string> wrong = {codegen::cuda_update_rows(DType::f32, true, true) + holds("digits", 1)};
+  const std::vector<std::string> wrong = {codegen::cuda_update_rows(DType::f32, true, true).text + holds("digits", 1)};
   CHECK_THROWS(runtime::cuda::compile_units(codegen::cuda_units(wrong), "sm_90"));
 }
 
 TEST_CASE("functions of rows fit the least device: sm_80" * test::needs(test::nvrtc)) {
   std::vector<std::string> functions;
   for (const DType dtype : {DType::u8, DType::i16, DType::i32, DType::u32, DType::i64, DType::f32, DType::f64})
-    functions.push_back(codegen::cuda_argsort(dtype));
+    functions.push_back(codegen::cuda_argsort(dtype).text);
   for (const DType dtype : {DType::boolean, DType::u16, DType::i64, DType::bf16, DType::f32})
-    for (const bool adds : {false, true}) functions.push_back(codegen::cuda_update_rows(dtype, adds, false));
+    for (const bool adds : {false, true}) functions.push_back(codegen::cuda_update_rows(dtype, adds, false).text);
   CHECK_NOTHROW(runtime::cuda::compile_units(codegen::cuda_units(functions), "sm_80"));
 }

@@ -2,6 +2,7 @@
 // depends on the kernel alone; indices are as wide as bounds ask. Every test of tests/codegen/cpp_test.cpp also goes
 // through NVRTC with WEFT_NVRTC_CHECK=1, and through a GPU with WEFT_TEST_DEVICE=cuda.
 #include "codegen/cuda.hpp"
+#include "codegen/cuda_functions.hpp"
 
 #include <doctest/doctest.h>
 
@@ -145,7 +146,7 @@ TEST_CASE("CUDA: a kernel with a predicate stores nothing where its word is set,
   const codegen::CudaKernel made = codegen::generate_cuda(kernel);
   CHECK(contains(made.text, "const bool stores = *x2 == 0;"));
   CHECK(contains(made.text, "if (stores && member == 0) store(y1"));
-  const std::string functions[] = {made.text, codegen::cuda_check()};
+  const std::string functions[] = {made.text, codegen::cuda_check().text};
   CHECK(runtime::cuda::compile_units(codegen::cuda_units(functions, 1), "sm_90", runtime::cuda::Effort::check).size() ==
         1);
   kernel.buffers.back().dtype = DType::f32;
@@ -372,16 +373,16 @@ TEST_CASE("kernels of each form and reduction compile for sm_90" * needs(nvrtc))
   check_cuda_compiles(trials);
   std::vector<std::string> stand_ins;
   for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8})
-    stand_ins.insert(stand_ins.end(), {codegen::cuda_scatter_amax(dtype), codegen::cuda_argsort(dtype)});
+    stand_ins.insert(stand_ins.end(), {codegen::cuda_scatter_amax(dtype).text, codegen::cuda_argsort(dtype).text});
   for (const DType dtype : {DType::f32, DType::f64}) {
-    stand_ins.push_back(codegen::cuda_fourier(dtype));
-    stand_ins.push_back(codegen::cuda_matrices(dtype));
+    stand_ins.push_back(codegen::cuda_fourier(dtype).text);
+    stand_ins.push_back(codegen::cuda_matrices(dtype).text);
   }
   for (const DType dtype : {DType::f32, DType::bf16, DType::boolean})
-    for (const bool checked : {false, true}) stand_ins.push_back(codegen::cuda_update_slice(dtype, checked));
+    for (const bool checked : {false, true}) stand_ins.push_back(codegen::cuda_update_slice(dtype, checked).text);
   for (const DType dtype :
        {DType::boolean, DType::u8, DType::i8, DType::u32, DType::i64, DType::f16, DType::bf16, DType::f32, DType::f64})
-    for (const bool adds : {false, true}) stand_ins.push_back(codegen::cuda_update_rows(dtype, adds, !adds));
+    for (const bool adds : {false, true}) stand_ins.push_back(codegen::cuda_update_rows(dtype, adds, !adds).text);
   CHECK_NOTHROW(runtime::cuda::compile_units(codegen::cuda_units(stand_ins), "sm_90"));
 }
 
@@ -389,7 +390,7 @@ TEST_CASE("selections of each dtype compile for all devices" * needs(nvrtc)) {
   std::vector<std::string> functions;
   for (const DType dtype :
        {DType::f32, DType::f64, DType::i64, DType::i32, DType::i16, DType::i8, DType::u32, DType::u16, DType::u8})
-    functions.push_back(codegen::cuda_select(dtype));
+    functions.push_back(codegen::cuda_select(dtype).text);
   for (const char* target : {"sm_80", "sm_90a", "sm_100"})
     CHECK_NOTHROW(runtime::cuda::compile_units(codegen::cuda_units(functions), target));
 }
@@ -540,16 +541,16 @@ TEST_CASE("the product on tensor cores compiles for sm_90a, in shared memory tha
   for (const DType dtype : {DType::bf16, DType::f16})
     for (const bool by_rows : {false, true})
       for (const bool bias : {false, true}) {
-        const std::vector<std::string> functions = {codegen::cuda_product(dtype, by_rows, bias)};
+        const std::vector<std::string> functions = {codegen::cuda_product(dtype, by_rows, bias).text};
         const std::vector<std::string> units = codegen::cuda_units(functions);
         CHECK(!runtime::cuda::compile_units(units, "sm_90a", runtime::cuda::Effort::check).at(0).empty());
       }
   const std::vector<std::string> functions = {
-      codegen::cuda_product(DType::bf16, true, true) +
+      codegen::cuda_product(DType::bf16, true, true).text +
       "static_assert(sizeof(product::Shared) + 1023 <= " + std::to_string(runtime::cuda::product_shared) + ");\n"};
   CHECK(!runtime::cuda::compile_units(codegen::cuda_units(functions), "sm_90a", runtime::cuda::Effort::check).empty());
   // Units without it compile for every architecture.
-  const std::vector<std::string> others = {codegen::cuda_check()};
+  const std::vector<std::string> others = {codegen::cuda_check().text};
   CHECK(codegen::cuda_units(others)[0].find("wgmma") == std::string::npos);
 }
 
@@ -557,13 +558,13 @@ TEST_CASE("products over groups of rows compile for sm_90a, in shared memory tha
   using codegen::GroupsKernel;
   for (const DType dtype : {DType::bf16, DType::f16})
     for (const GroupsKernel kernel : {GroupsKernel::rows, GroupsKernel::rows_by_rows, GroupsKernel::sums}) {
-      const std::vector<std::string> functions = {codegen::cuda_groups(dtype, kernel)};
+      const std::vector<std::string> functions = {codegen::cuda_groups(dtype, kernel).text};
       CHECK(!runtime::cuda::compile_units(codegen::cuda_units(functions), "sm_90a", runtime::cuda::Effort::check)
                  .at(0)
                  .empty());
     }
   const std::vector<std::string> functions = {
-      codegen::cuda_groups(DType::bf16, GroupsKernel::rows) +
+      codegen::cuda_groups(DType::bf16, GroupsKernel::rows).text +
       "static_assert(sizeof(product::GroupsShared) + 1023 <= " + std::to_string(runtime::cuda::grouped_shared) +
       " && product::most_groups == " + std::to_string(runtime::cuda::most_groups) + ");\n"};
   CHECK(!runtime::cuda::compile_units(codegen::cuda_units(functions), "sm_90a", runtime::cuda::Effort::check).empty());

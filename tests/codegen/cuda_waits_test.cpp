@@ -10,6 +10,7 @@
 
 #include "codegen/cuda.hpp"
 #include "codegen/cuda_attention.hpp"
+#include "codegen/cuda_functions.hpp"
 #include "loop/parse.hpp"
 #include "runtime/cuda/code.hpp"
 #include "tests/codegen/cuda_support.hpp"
@@ -20,32 +21,29 @@ using namespace weft::test;
 namespace {
 
 struct Waiting {
-  std::string name, text;
+  codegen::CudaFunction function;
   bool reads_early = false;  // memory that no kernel in front writes: a kernel of few rows, its first weights
 };
 
 std::vector<Waiting> all_that_wait() {
   std::vector<Waiting> all;
-  for (const bool checked : {false, true})
-    all.push_back(
-        {codegen::cuda_update_slice_name(DType::bf16, checked), codegen::cuda_update_slice(DType::bf16, checked)});
+  const auto name = [](const Waiting& each) { return each.function.name; };
+  for (const bool checked : {false, true}) all.push_back({codegen::cuda_update_slice(DType::bf16, checked)});
   for (const bool has_copy_engine : {false, true})
-    for (const bool is_gated : {false, true}) {
-      const auto made = codegen::cuda_few_rows({.stages = 2, .has_copy_engine = has_copy_engine, .is_gated = is_gated});
-      all.push_back({made.name, made.text, true});
-    }
+    for (const bool is_gated : {false, true})
+      all.push_back(
+          {codegen::cuda_few_rows({.stages = 2, .has_copy_engine = has_copy_engine, .is_gated = is_gated}), true});
   for (const std::optional<DType> mask : {std::optional<DType>(), std::optional(DType::bf16)})
     for (const auto& made : codegen::cuda_split_attention({.features = 64, .value_features = 64, .mask = mask}))
-      if (std::ranges::find(all, made.name, &Waiting::name) == all.end()) all.push_back({made.name, made.text});
-  const codegen::CudaDepthwiseKernel depthwise = codegen::cuda_depthwise({});
-  all.push_back({depthwise.name, depthwise.text});
+      if (std::ranges::find(all, made.name, name) == all.end()) all.push_back({made});
+  all.push_back({codegen::cuda_depthwise({})});
   const loop::Kernel scaled = loop::parse_kernel(R"(weft_scaled(f32 p0[4096], out f32 p1[4096])
   outer i0<4096 vector
   outer0 v0 f32 = p0[i0]
   outer0 v1 f32 = mul(v0, v0)
   outer0 p1[i0] = v1
 )");
-  all.push_back({scaled.name, codegen::generate_cuda(scaled).text});
+  all.push_back({{scaled.name, codegen::generate_cuda(scaled).text}});
   return all;
 }
 
@@ -92,11 +90,11 @@ std::string access_before_wait(const std::string& body) {
 TEST_CASE("kernels that are launched while the one in front still runs wait for it first" * needs(nvrtc)) {
   const std::vector<Waiting> all = all_that_wait();
   std::vector<std::string> texts;
-  for (const Waiting& each : all) texts.push_back(each.text);
+  for (const Waiting& each : all) texts.push_back(each.function.text);
   const std::string ptx = runtime::cuda::compile_units(codegen::cuda_units(texts, 1), "compute_90").at(0);
   for (const Waiting& each : all) {
-    CAPTURE(each.name);
-    const std::string body = body_of(ptx, each.name);
+    CAPTURE(each.function.name);
+    const std::string body = body_of(ptx, each.function.name);
     CHECK(body.find(wait) != std::string::npos);
     if (!each.reads_early) CHECK(access_before_wait(body) == "");
   }

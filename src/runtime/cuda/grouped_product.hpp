@@ -5,8 +5,8 @@
 
 namespace weft::runtime::cuda {
 
-// What a launch gives a block.
-inline constexpr int grouped_threads = 384, most_groups = 1024;
+inline constexpr int most_groups = 1024;
+// Bytes of shared memory that a launch gives a block.
 inline constexpr std::int64_t grouped_shared =
     3 * (128 + 256) * 64 * 2 + 128 * 256 * 2 + 2 * 256 * 4 + 1024 + 2 * most_groups * 4 + 1023;
 

@@ -12,8 +12,7 @@
 
 namespace weft::runtime::cuda {
 
-// What a launch gives a block; what the kernel's text declares.
-inline constexpr int product_threads = 384;
+// Bytes of shared memory that a launch gives a block.
 inline constexpr std::int64_t product_shared = 3 * (128 + 256) * 64 * 2 + 128 * 256 * 2 + 2 * 256 * 4 + 1024 + 1023;
 
 // How b lies: [k, n] or [n, k]. Nothing where the kernel does not take the product, or the device is not there or none

@@ -1,0 +1,55 @@
+// Steps that are library calls on the host and hand-written kernels on a device; for Fourier transforms and matrices,
+// what makes the operands of the device's library. Their templates are in weft/detail/cuda_*.inc. In: dtypes and sizes.
+// Out: functions. Those of attention are in cuda_attention.hpp.
+#pragma once
+#include <array>
+
+#include "codegen/cuda_function.hpp"
+#include "weft/dtype.hpp"
+
+namespace weft::codegen {
+
+CudaFunction cuda_scatter_amax(DType dtype);
+CudaFunction cuda_argsort(DType dtype);
+// A part of an order (weft/detail/cuda_select.inc).
+CudaFunction cuda_select(DType dtype);
+CudaFunction cuda_fourier(DType dtype);
+CudaFunction cuda_matrices(DType dtype);
+// `checked`: it writes nothing where the device's error word, its last buffer, is not 0.
+CudaFunction cuda_update_slice(DType dtype, bool checked);
+// Rows of a table replaced, or added to: scatter_add as well.
+CudaFunction cuda_update_rows(DType dtype, bool adds, bool checked);
+// Sets the error word where a check does not hold.
+CudaFunction cuda_check();
+
+// A product on the tensor cores of sm_90a (runtime/cuda/tensor_core_product.hpp). `by_rows`: its second operand lies
+// [k, n], else [n, k]. Of this and the next one the shared memory is the runtime's to say.
+CudaFunction cuda_product(DType dtype, bool by_rows, bool has_bias);
+// A product over groups of rows (weft/detail/cuda_groups.inc), likewise.
+enum class GroupsKernel : std::uint8_t {
+  rows,          // each row times the matrix of its group, which lies [n, k]
+  rows_by_rows,  // [k, n]
+  sums,          // products of the rows of each group
+};
+CudaFunction cuda_groups(DType dtype, GroupsKernel kernel);
+
+// A product of few rows, or several (weft/detail/cuda_few_rows.inc). `depth`: of k that a warp has; `stages`: tiles of
+// weights that are on their way. The result is f32 where it is wide.
+struct CudaFewRows {
+  DType dtype = DType::bf16;  // or f16
+  bool is_wide = false;
+  std::int64_t depth = 128, stages = 5;
+  bool has_copy_engine = true;  // code is for sm_90 and later
+  bool is_gated = false;        // of two products silu(first) * second
+};
+CudaFunction cuda_few_rows(const CudaFewRows& call);
+std::int64_t few_rows_shared(std::int64_t depth, std::int64_t stages, bool has_copy_engine);
+
+// A depthwise convolution of images with their channels last (weft/detail/cuda_depthwise.inc); pairs are down, across.
+struct CudaDepthwise {
+  DType dtype = DType::bf16;  // or f16
+  std::array<std::int64_t, 2> kernel = {3, 3}, steps = {1, 1}, tile = {1, 7};
+};
+CudaFunction cuda_depthwise(const CudaDepthwise& call);
+
+}  // namespace weft::codegen
