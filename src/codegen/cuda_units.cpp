@@ -1,5 +1,6 @@
 // Functions put together as programs.
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <numeric>
 
@@ -28,21 +29,60 @@ extern const char embedded_cuda_steps[];
 extern const char embedded_cuda_select[];
 
 namespace {
+
+// A part of the prelude. Those of one architecture alone, or of the newer ones, are in no other program.
+struct Part {
+  const char* text;
+  std::array<const char*, 4> words = {};  // of functions that call it; none: of all
+  bool is_wanted(const std::string& functions) const {
+    const auto calls = [&](const char* word) { return word && functions.find(word) != std::string::npos; };
+    return !words[0] || std::ranges::any_of(words, calls);
+  }
+};
+// In the order in which they are pasted: a part needs only what precedes it.
+constexpr const char *products = "tensor_core_product<", *groups = "GroupsArguments", *few_rows = "FewRowsArguments",
+                     *attention = "AttentionArguments", *lists = "attention_lists(",
+                     *on_hopper = "HopperAttentionArguments", *rows = "update_rows<", *sort = "argsort(";
+constexpr Part parts[] = {{embedded_cuda},
+                          {embedded_cuda_pack},
+                          {embedded_cuda_reduce},
+                          {embedded_cuda_steps},
+                          {embedded_cuda_sort, {rows, sort}},
+                          {embedded_cuda_rows, {rows}},
+                          {embedded_cuda_barriers, {products, groups, on_hopper, few_rows}},
+                          {embedded_cuda_product, {products, groups, on_hopper}},
+                          {embedded_cuda_groups, {groups}},
+                          {embedded_cuda_fragments, {attention, lists, few_rows}},
+                          {embedded_cuda_few_rows, {few_rows}},
+                          {embedded_cuda_depthwise, {"DepthwiseArguments"}},
+                          {embedded_cuda_select, {"select_first("}},
+                          {embedded_cuda_attention_dropout, {attention, lists}},
+                          {embedded_cuda_attention, {attention, lists}},
+                          {embedded_cuda_attention_backward, {attention, lists}},
+                          {embedded_cuda_attention_split, {"SplitAttentionArguments"}},
+                          {embedded_cuda_attention_hopper, {on_hopper}},
+                          {embedded_cuda_attention_hopper_backward, {on_hopper}}};
+
 // About how long a function takes to compile, in letters of a kernel's text; what it calls of the prelude's counts.
 std::size_t work_of(const std::string& function) {
   constexpr struct {
     const char* word;
     std::size_t letters;
-  } called[] = {{"AttentionArguments", 50'000}, {"tensor_core_product<", 20'000},
-                {"GroupsArguments", 20'000},    {"FewRowsArguments", 20'000},
-                {"DepthwiseArguments", 10'000}, {"work_on_matrices<", 10'000},
-                {"update_rows<", 9'000},        {"argsort(", 9'000},
+  } called[] = {{attention, 50'000},
+                {products, 20'000},
+                {groups, 20'000},
+                {few_rows, 20'000},
+                {"DepthwiseArguments", 10'000},
+                {"work_on_matrices<", 10'000},
+                {rows, 9'000},
+                {sort, 9'000},
                 {"select_first(", 6'000}};
   std::size_t work = function.size();
   for (const auto& [word, letters] : called)
     if (function.find(word) != std::string::npos) work += letters;
   return work;
 }
+
 }  // namespace
 
 std::size_t cuda_unit_count(std::size_t functions) {
@@ -64,35 +104,11 @@ std::vector<std::size_t> order_for_units(std::span<const std::string> functions,
 std::vector<std::string> cuda_units(std::span<const std::string> functions, std::size_t count) {
   std::vector<std::string> units;
   for (std::size_t unit = 0; unit < count; ++unit) {
-    std::string text;
-    for (const char* part : {embedded_cuda, embedded_cuda_pack, embedded_cuda_reduce, embedded_cuda_steps})
-      text.append(part).append("\n");
     std::string own;
     for (std::size_t i = unit; i < functions.size(); i += count) own += "\n" + functions[i];
-    const auto add_if = [&](bool wanted, std::initializer_list<const char*> parts) {
-      for (const char* part : parts)
-        if (wanted) text.append(part).append("\n");
-    };
-    const auto uses = [&](const char* word) { return own.find(word) != std::string::npos; };
-    const bool updates_rows = uses("update_rows<");
-    add_if(updates_rows || uses("argsort("), {embedded_cuda_sort});
-    add_if(updates_rows, {embedded_cuda_rows});
-    // Of one architecture alone, or of the newer ones: other units must not hold it.
-    const bool splits = uses("SplitAttentionArguments");
-    const bool attends = uses("AttentionArguments") || uses("attention_lists("),
-               attends_on_hopper = uses("HopperAttentionArguments");
-    const bool has_groups = uses("GroupsArguments"), has_few_rows = uses("FewRowsArguments");
-    const bool has_products = uses("tensor_core_product<") || has_groups || attends_on_hopper;
-    add_if(has_products || has_few_rows, {embedded_cuda_barriers});
-    add_if(has_products, {embedded_cuda_product});
-    add_if(has_groups, {embedded_cuda_groups});
-    add_if(attends || has_few_rows, {embedded_cuda_fragments});
-    add_if(has_few_rows, {embedded_cuda_few_rows});
-    add_if(uses("DepthwiseArguments"), {embedded_cuda_depthwise});
-    add_if(uses("select_first("), {embedded_cuda_select});
-    add_if(attends, {embedded_cuda_attention_dropout, embedded_cuda_attention, embedded_cuda_attention_backward});
-    add_if(splits, {embedded_cuda_attention_split});
-    add_if(attends_on_hopper, {embedded_cuda_attention_hopper, embedded_cuda_attention_hopper_backward});
+    std::string text;
+    for (const Part& part : parts)
+      if (part.is_wanted(own)) text.append(part.text).append("\n");
     units.push_back(text + "namespace weft {\n" + own + "\n}  // namespace weft\n");
   }
   return units;
