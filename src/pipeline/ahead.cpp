@@ -5,7 +5,6 @@
 #include <set>
 #include <system_error>
 
-#include "base/fail.hpp"
 #include "ir/callee.hpp"
 #include "providers/provider.hpp"
 #include "runtime/cuda/blas.hpp"
@@ -71,17 +70,18 @@ void add_steps(const Schedule& schedule, Providers::Questions& work) {
 
 }  // namespace
 
-std::vector<std::jthread> ask_libraries(std::span<const Graph> graphs) try {
+std::vector<std::jthread> ask_libraries(std::span<const Graph> graphs) {
   if (runtime::current_device_target()) return {};  // for a device that need not be there
   Wanted wanted;
   for (const Graph& graph : graphs) wanted.add(graph);
   std::vector<std::jthread> threads;
-  if (wanted.products.type != Device::Type::cpu && !runtime::cuda::products_are_open(wanted.products))
-    threads.push_back(started([device = wanted.products] { runtime::cuda::open_products(device); }));
+  if (const Device device = wanted.products; device.type != Device::Type::cpu) {
+    if (!runtime::cuda::find_device(device)) return {};
+    if (!runtime::cuda::products_are_open(device))
+      threads.push_back(started([device] { runtime::cuda::open_products(device); }));
+  }
   share_out(std::move(wanted.questions), threads);
   return threads;
-} catch (const Error&) {  // there is no such device
-  return {};
 }
 
 std::vector<std::jthread> make_ahead(const Schedule& schedule) {

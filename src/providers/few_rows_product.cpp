@@ -7,7 +7,6 @@
 
 #include <algorithm>
 
-#include "base/fail.hpp"
 #include "base/options.hpp"
 #include "codegen/cuda_functions.hpp"
 #include "providers/known_epilogue.hpp"
@@ -36,16 +35,13 @@ struct Limits {
   std::int64_t shared_of_block = 0;
   bool has_copy_engine = true;
 };
-Limits limits_of(Device device) try {
+Limits limits_of(Device device) {
   constexpr int first_with_copy_engine = 9;
   if (const runtime::DeviceTarget* target = runtime::current_device_target())
     return {target->shared_of_block, target->capability.major >= first_with_copy_engine};
-  const runtime::cuda::DeviceState& state = runtime::cuda::use(device);
-  return {state.major < first_with_copy_engine ? 0 : state.shared_of_block, true};
-} catch (const OutOfMemory&) {
-  throw;
-} catch (const Error&) {
-  return {};
+  const runtime::cuda::DeviceState* const state = runtime::cuda::find_device(device);
+  if (!state || state->major < first_with_copy_engine) return {};
+  return {state->shared_of_block, true};
 }
 
 // A product of a few rows, of one batch axis too, each item of which has one row of the same weights.

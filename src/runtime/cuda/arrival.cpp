@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "base/fail.hpp"
-#include "base/lazy.hpp"
 #include "base/once.hpp"
+#include "runtime/cuda/per_device.hpp"
 
 namespace weft::runtime::cuda {
 namespace {
@@ -16,8 +16,8 @@ struct Streams {
   std::array<Stream*, 2> queued{}, recorded{};
 
   static Streams& of(const DeviceState& state) {
-    static constinit Lazy<std::array<Streams, 64>> all;
-    Streams& streams = all.get().at(state.device.index);
+    static constinit PerDevice<Streams> all;
+    Streams& streams = all.of(state.device);
     streams.once([&] {
       constexpr unsigned non_blocking = 1;
       for (auto* const directions : {&streams.queued, &streams.recorded})

@@ -7,10 +7,10 @@
 #include <string_view>
 
 #include "base/fail.hpp"
-#include "base/lazy.hpp"
 #include "runtime/cuda/answers.hpp"
 #include "runtime/cuda/attention_arguments.hpp"
 #include "runtime/cuda/dnn_library.hpp"
+#include "runtime/cuda/per_device.hpp"
 #include "runtime/cuda/stored_answer.hpp"
 #include "runtime/fields.hpp"
 
@@ -184,25 +184,21 @@ void build(const AttentionSizes& sizes, DnnGraph& graph) {
 // What `ask` answers about these sizes, which is asked once. Nothing where the device or the library is not there, or
 // refuses the sizes. `ahead`: as Answers::find_ahead.
 template <class Answer, class Ask>
-Answer answer_about(Device device, std::array<Answers<AttentionSizes, Answer>, 64>& of_devices,
-                    const AttentionSizes& sizes, bool ahead, const Ask& ask) try {
-  DeviceState& state = use(device);
-  if (dnn().cudnnGetVersion() < oldest) return {};
-  Answers<AttentionSizes, Answer>& answers = of_devices[state.device.index];
+Answer answer_about(Device device, PerDevice<Answers<AttentionSizes, Answer>>& of_devices, const AttentionSizes& sizes,
+                    bool ahead, const Ask& ask) {
+  DeviceState* const state = find_device(device);
+  if (!state) return {};
+  Answers<AttentionSizes, Answer>& answers = of_devices.of(device);
   const auto asked = [&]() -> Answer {
     try {
-      return ask(state);
+      return dnn().cudnnGetVersion() < oldest ? Answer() : ask(*state);
     } catch (const OutOfMemory&) {
       throw;
-    } catch (const Error&) {  // sizes that it does not take
+    } catch (const Error&) {  // no library, or sizes that it does not take
       return {};
     }
   };
   return ahead ? answers.find_ahead(sizes, asked).value_or(Answer()) : answers.find(sizes, asked);
-} catch (const OutOfMemory&) {
-  throw;
-} catch (const Error&) {
-  return {};
 }
 
 StoredAnswer stored_answer(std::string_view kind, const DeviceState& device, const AttentionSizes& sizes) {
@@ -239,8 +235,8 @@ std::unique_ptr<const LibraryAttention> LibraryAttention::make(const AttentionSi
 }
 
 bool LibraryAttention::is_offered(Device device, const AttentionSizes& sizes, bool ahead) {
-  static constinit Lazy<std::array<Answers<AttentionSizes, bool>, 64>> all;
-  return answer_about(device, all.get(), sizes, ahead, [&](DeviceState& state) {
+  static constinit PerDevice<Answers<AttentionSizes, bool>> all;
+  return answer_about(device, all, sizes, ahead, [&](DeviceState& state) {
     constexpr std::string_view yes = "1", no = "0";
     const StoredAnswer stored = stored_answer("cuDNN takes attention", state, sizes);
     if (const std::optional<std::string> answer = stored.load(); answer == yes || answer == no) return answer == yes;
@@ -256,8 +252,8 @@ bool LibraryAttention::is_offered(Device device, const AttentionSizes& sizes, bo
 void LibraryAttention::open(Device device) { const DnnLibrary::Borrowed opened(DnnLibrary::of(use(device))); }
 
 std::shared_ptr<const LibraryAttention> LibraryAttention::find(Device device, const AttentionSizes& sizes, bool ahead) {
-  static constinit Lazy<std::array<Answers<AttentionSizes, std::shared_ptr<const LibraryAttention>>, 64>> all;
-  return answer_about(device, all.get(), sizes, ahead, [&](DeviceState& state) {
+  static constinit PerDevice<Answers<AttentionSizes, std::shared_ptr<const LibraryAttention>>> all;
+  return answer_about(device, all, sizes, ahead, [&](DeviceState& state) {
     const StoredAnswer stored = stored_answer("cuDNN attention", state, sizes);
     const DnnLibrary::Borrowed handle(DnnLibrary::of(state));
     return std::shared_ptr<const LibraryAttention>(make(sizes, {handle.get(), nullptr}, &stored));

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/fail.hpp"
-#include "base/lazy.hpp"
 #include "base/log.hpp"
 #include "runtime/cuda/fastest.hpp"
+#include "runtime/cuda/per_device.hpp"
 #include "runtime/cuda/stored_answer.hpp"
 #include "runtime/fields.hpp"
 
@@ -189,8 +189,8 @@ struct Library {
   std::map<Key, Choice> choices;
 
   static Library& of(const DeviceState& device) {
-    static constinit Lazy<std::array<Library, 64>> all;
-    return all.get()[device.device.index];
+    static constinit PerDevice<Library> all;
+    return all.of(device.device);
   }
 
   // Products that run side by side have one each. They stay.

@@ -18,11 +18,11 @@
 #include "base/lazy.hpp"
 #include "base/once.hpp"
 #include "runtime/cuda/memory.hpp"
+#include "runtime/cuda/per_device.hpp"
 
 namespace weft::runtime::cuda {
 namespace {
 
-constexpr int most_devices = 64;
 constexpr int least_major = 8;  // of the compute capability
 
 struct Slot {
@@ -31,9 +31,9 @@ struct Slot {
   DeviceMemory memory;
 };
 
-std::array<Slot, most_devices>& slots() {
-  static constinit Lazy<std::array<Slot, most_devices>> all;
-  return all.get();
+Slot& slot_of(Device device) {
+  static constinit PerDevice<Slot> all;
+  return all.of(device);
 }
 
 Pointer address(const void* data) { return reinterpret_cast<Pointer>(data); }
@@ -44,7 +44,7 @@ struct Block : Storage {
 
 void free_block(Storage* storage) {
   auto* block = static_cast<Block*>(storage);
-  slots()[block->device.index].memory.give(block->data, block->capacity);
+  slot_of(block->device).memory.give(block->data, block->capacity);
   delete block;
 }
 
@@ -52,7 +52,7 @@ Storage* allocate(Device device, std::size_t bytes, Queue* queue) {
   DeviceState& state = use(device);
   auto block = std::make_unique<Block>();
   block->capacity = DeviceMemory::capacity(bytes);
-  block->data = slots()[device.index].memory.take(block->capacity);
+  block->data = slot_of(device).memory.take(block->capacity);
   block->device = device;
   block->bytes = block->capacity;
   block->queue.store(queue ? queue : &state.queue, std::memory_order_relaxed);
@@ -62,8 +62,8 @@ Storage* allocate(Device device, std::size_t bytes, Queue* queue) {
 
 // The memory of each may be read and written by copies of the other.
 void share(Device a, Device b) {
-  slots()[a.index].memory.share(b.index);
-  slots()[b.index].memory.share(a.index);
+  slot_of(a).memory.share(b.index);
+  slot_of(b).memory.share(a.index);
 }
 
 void copy(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes, Queue* queue) {
@@ -372,7 +372,7 @@ DeviceState& use(Device device) {
   WEFT_CHECK(device.type == Device::Type::cuda);
   if (device.index >= most_devices) [[unlikely]]
     require_device(device);
-  Slot& slot = slots()[device.index];
+  Slot& slot = slot_of(device);
   slot.once([&] { open(slot, device); });
   thread_local Context* current = nullptr;
   if (current != slot.state.context) {
@@ -382,9 +382,15 @@ DeviceState& use(Device device) {
   return slot.state;
 }
 
+DeviceState* find_device(Device device) try { return &use(device); } catch (const OutOfMemory&) {
+  throw;
+} catch (const Error&) {
+  return nullptr;
+}
+
 DeviceMemory& memory_of(Device device) {
   use(device);
-  return slots()[device.index].memory;
+  return slot_of(device).memory;
 }
 
 std::int32_t error_number(const std::string& message) { return messages().number(message); }

@@ -51,6 +51,8 @@ bool can_use(Device device) noexcept;
 
 // The device's state, its context current on this thread. Throws Error that says what is missing.
 DeviceState& use(Device device);
+// The same; null where there is no such device, or none that can be used. Throws OutOfMemory alone.
+DeviceState* find_device(Device device);
 
 // The number of an error that a check may find, from 1 on. Messages are kept: as many as there are different ones.
 std::int32_t error_number(const std::string& message);

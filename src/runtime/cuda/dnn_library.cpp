@@ -1,14 +1,12 @@
 #include "runtime/cuda/dnn_library.hpp"
 
-#include <array>
-
-#include "base/lazy.hpp"
+#include "runtime/cuda/per_device.hpp"
 
 namespace weft::runtime::cuda {
 
 DnnLibrary& DnnLibrary::of(const DeviceState& device) {
-  static constinit Lazy<std::array<DnnLibrary, 64>> all;
-  return all.get()[device.device.index];
+  static constinit PerDevice<DnnLibrary> all;
+  return all.of(device.device);
 }
 
 DnnHandle* DnnLibrary::opened() {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "base/fail.hpp"
-#include "base/lazy.hpp"
+#include "runtime/cuda/per_device.hpp"
 
 namespace weft::runtime::cuda {
 
@@ -37,8 +37,8 @@ struct Handles {
   JacobiOptions* jacobi = nullptr;
 
   static Handles& of(const DeviceState& device) {
-    static constinit Lazy<std::array<Handles, 64>> all;
-    Handles& handles = all.get()[device.device.index];
+    static constinit PerDevice<Handles> all;
+    Handles& handles = all.of(device.device);
     const std::lock_guard lock(handles.mutex);
     if (!handles.jacobi) handles.open(cuda::solver());
     return handles;

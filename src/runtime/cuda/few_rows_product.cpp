@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/fail.hpp"
-#include "base/lazy.hpp"
+#include "runtime/cuda/per_device.hpp"
 
 namespace weft::runtime::cuda {
 
@@ -19,14 +19,13 @@ std::int64_t pieces(std::int64_t size, std::int64_t piece) { return (size + piec
 // Counters of the blocks that share k, zero between launches. Launches that may run side by side, on different lanes,
 // have some each; those of a lane are one after the other. They stay.
 std::uint32_t* arrivals(const DeviceState& device, const Queue* queue) {
-  struct All {
+  struct Counters {
     std::mutex mutex;
-    std::array<Storage*, 64> of_device{};
+    Storage* memory = nullptr;
   };
-  static constinit Lazy<All> known;
-  All& all = known.get();
-  const std::lock_guard lock(all.mutex);
-  Storage*& counters = all.of_device[device.device.index];
+  static constinit PerDevice<Counters> all;
+  auto& [mutex, counters] = all.of(device.device);
+  const std::lock_guard lock(mutex);
   if (!counters) {
     const std::vector<std::uint32_t> zeros(most_lanes * most_groups);
     const std::size_t bytes = zeros.size() * sizeof(std::uint32_t);

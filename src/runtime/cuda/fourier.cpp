@@ -3,7 +3,7 @@
 #include <map>
 #include <tuple>
 
-#include "base/lazy.hpp"
+#include "runtime/cuda/per_device.hpp"
 
 namespace weft::runtime::cuda {
 
@@ -50,8 +50,8 @@ std::shared_ptr<DeviceFourier::Plan> DeviceFourier::find(std::int64_t rows, std:
     std::mutex mutex;
     std::map<std::tuple<int, std::int64_t, std::int64_t>, std::shared_ptr<Plan>> plans;
   };
-  static constinit Lazy<std::array<KnownPlans, 64>> all;
-  KnownPlans& known = all.get()[device_.device.index];
+  static constinit PerDevice<KnownPlans> all;
+  KnownPlans& known = all.of(device_.device);
   const std::lock_guard lock(known.mutex);
   const std::tuple key(type_of_plan(what_), rows, points);
   if (const auto found = known.plans.find(key); found != known.plans.end()) return found->second;

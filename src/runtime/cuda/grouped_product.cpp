@@ -14,13 +14,9 @@ std::int64_t pieces(std::int64_t size, std::int64_t piece) { return (size + piec
 
 }  // namespace
 
-bool has_grouped_products(Device device) try {
-  const DeviceState& state = use(device);
-  return state.major == 9 && driver().cuTensorMapEncodeTiled && state.shared_of_block >= grouped_shared;
-} catch (const OutOfMemory&) {
-  throw;
-} catch (const Error&) {
-  return false;  // no device
+bool has_grouped_products(Device device) {
+  const DeviceState* const state = find_device(device);
+  return state && state->major == 9 && driver().cuTensorMapEncodeTiled && state->shared_of_block >= grouped_shared;
 }
 
 DeviceGroupedProduct::DeviceGroupedProduct(const GroupedProduct& p, const Preparation& preparation)

@@ -54,15 +54,11 @@ std::size_t numbers_bytes(const AttentionSizes& s) {
 
 }  // namespace
 
-std::optional<bool> attends_on_hopper(Device device, std::int64_t features, std::int64_t value_features) try {
-  const DeviceState& state = use(device);
-  if (state.major < 8) return std::nullopt;
-  return state.major == 9 && driver().cuTensorMapEncodeTiled && features == value_features &&
+std::optional<bool> attends_on_hopper(Device device, std::int64_t features, std::int64_t value_features) {
+  const DeviceState* const state = find_device(device);
+  if (!state || state->major < 8) return std::nullopt;
+  return state->major == 9 && driver().cuTensorMapEncodeTiled && features == value_features &&
          (features == 64 || features == 128);
-} catch (const OutOfMemory&) {
-  throw;
-} catch (const Error&) {
-  return std::nullopt;  // no device
 }
 
 TensorCoreAttention::TensorCoreAttention(const TensorCoreAttentionCall& call, std::span<const Dim> dims,

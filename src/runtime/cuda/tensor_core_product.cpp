@@ -6,11 +6,11 @@
 #include <mutex>
 
 #include "base/fail.hpp"
-#include "base/lazy.hpp"
 #include "base/log.hpp"
 #include "base/options.hpp"
 #include "runtime/cuda/fastest.hpp"
 #include "runtime/cuda/kernel_arguments.hpp"
+#include "runtime/cuda/per_device.hpp"
 #include "runtime/device_target.hpp"
 
 namespace weft::runtime::cuda {
@@ -38,7 +38,7 @@ std::optional<bool> tensor_cores_read_by_rows(Device device, const Contraction& 
   return tensor_cores_take(device, contraction);
 }
 
-std::optional<bool> tensor_cores_take(Device device, const Contraction& contraction) try {
+std::optional<bool> tensor_cores_take(Device device, const Contraction& contraction) {
   const std::optional<Matmul> known = known_product(contraction);
   if (current_device_target()) return std::nullopt;  // of a package: the device there may be another
   if (!known || contraction.is_wide) return std::nullopt;
@@ -53,14 +53,10 @@ std::optional<bool> tensor_cores_take(Device device, const Contraction& contract
     return std::nullopt;
   const bool by_rows = p.b_column == 1 && is_row_stride(p.b_row, p.n);
   if (!by_rows && !(p.b_row == 1 && is_row_stride(p.b_column, p.k))) return std::nullopt;
-  const DeviceState& state = use(device);
-  if (state.major != 9 || !driver().cuTensorMapEncodeTiled || state.shared_of_block < product_shared)
+  const DeviceState* const state = find_device(device);
+  if (!state || state->major != 9 || !driver().cuTensorMapEncodeTiled || state->shared_of_block < product_shared)
     return std::nullopt;
   return by_rows;
-} catch (const OutOfMemory&) {
-  throw;
-} catch (const Error&) {
-  return std::nullopt;  // no device
 }
 
 TensorCoreProduct::TensorCoreProduct(DeviceState& device, const Contraction& product, DeviceFunction function)
@@ -86,15 +82,15 @@ bool TensorCoreProduct::is_slower(const void* a, const void* b, const void* bias
                                   const LibraryProduct& library, const Queue* queue) const {
   struct Known {
     std::mutex mutex;
-    std::map<std::array<std::int64_t, 9>, bool> slower;
+    std::map<std::array<std::int64_t, 8>, bool> slower;
   };
-  static constinit Lazy<Known> known;
+  static constinit PerDevice<Known> all;
+  Known& known = all.of(device_.device);
   const Matmul& p = product_;
-  const std::array<std::int64_t, 9> key{
-      static_cast<std::int64_t>(p.dtype), p.has_bias,          p.m, p.n, p.k, p.a_row, p.c_row,
-      by_rows_ ? p.b_row : -p.b_column,   device_.device.index};
-  const std::lock_guard lock(known.get().mutex);
-  const auto [found, fresh] = known.get().slower.try_emplace(key, false);
+  const std::array<std::int64_t, 8> key{static_cast<std::int64_t>(p.dtype), p.has_bias, p.m, p.n, p.k, p.a_row, p.c_row,
+                                        by_rows_ ? p.b_row : -p.b_column};
+  const std::lock_guard lock(known.mutex);
+  const auto [found, fresh] = known.slower.try_emplace(key, false);
   if (fresh) {
     const Fastest fastest = find_fastest(device_.device, 2, [&](std::size_t i) {
       if (i == 1) return launch(a, b, bias, c, queue);
