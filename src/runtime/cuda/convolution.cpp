@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "base/fail.hpp"
-#include "base/lazy.hpp"
 #include "base/log.hpp"
 #include "runtime/cuda/answers.hpp"
 #include "runtime/cuda/dnn_graph.hpp"
 #include "runtime/cuda/dnn_library.hpp"
 #include "runtime/cuda/fastest.hpp"
+#include "runtime/cuda/per_device.hpp"
 #include "runtime/cuda/stored_answer.hpp"
 #include "runtime/fields.hpp"
 
@@ -323,9 +323,9 @@ namespace {
 // By whether they were timed, and their sizes. Throws Error where the device or the library is not there.
 auto& known_convolutions(const DeviceState& device) {
   using Known = Answers<std::pair<bool, ConvolutionSizes>, std::shared_ptr<const LibraryConvolution>>;
-  static constinit Lazy<std::array<Known, 64>> all;
+  static constinit PerDevice<Known> all;
   dnn();
-  return all.get()[device.device.index];
+  return all.of(device.device);
 }
 
 }  // namespace
