@@ -287,8 +287,8 @@ Value execute_transfer(const Type& type, const Value& operand) {
     return source;
   }
   Value result = make_value(type);
-  const DeviceInterface& memory = device_interface(Device::Type::cuda);
   const Value& queued = type.device.type == Device::Type::cpu ? source : result;
+  const DeviceInterface& memory = device_interface(queued.type.device.type);
   memory.copy(result.data(), type.device, source.data(), from, storage_bytes(type.dtype, source.sizes.count()),
               queued.storage->queue);
   if (type.device.type == Device::Type::cpu) memory.synchronize(from);

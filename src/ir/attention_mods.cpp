@@ -17,7 +17,7 @@ AttentionMods attention_mods(InternedText text) {
 InternedText attention_mods_text(const Graph& graph) { return {intern_text(structure_text(graph))}; }
 
 bool attention_may_be_whole(const Type& query) {
-  return query.device.type == Device::Type::cuda && (query.dtype == DType::f16 || query.dtype == DType::bf16);
+  return query.device.type != Device::Type::cpu && (query.dtype == DType::f16 || query.dtype == DType::bf16);
 }
 
 bool attention_may_be_whole(const CallValues& call) {

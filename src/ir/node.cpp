@@ -161,7 +161,7 @@ std::string made_at(const Node& node) {
 std::string to_string(const Type& type) {
   std::string text = info(type.dtype).name + to_string(type.shape);
   if (type.weak) text += "'";
-  if (type.device.type == Device::Type::cuda) text += "@" + to_string(type.device);
+  if (type.device.type != Device::Type::cpu) text += "@" + to_string(type.device);
   return text;
 }
 

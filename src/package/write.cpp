@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "base/fail.hpp"
 #include "base/log.hpp"
@@ -283,19 +282,19 @@ FunctionHandle fresh_function(const FunctionHandle& function, const EntryName& e
   return made;
 }
 
-// The devices that tensors lie on.
-std::set<Device::Type> devices_of(const LeafList& arguments) {
-  std::set<Device::Type> all;
-  for (const Leaf& leaf : arguments.leaves)
-    if (holds_tensor(leaf.kind) && leaf.tensor().defined()) all.insert(type_of(leaf.tensor()).device.type);
-  return all;
+// Whether a tensor lies on a device.
+bool are_on_device(const LeafList& arguments) {
+  return std::ranges::any_of(arguments.leaves, [](const Leaf& leaf) {
+    return holds_tensor(leaf.kind) && leaf.tensor().defined() &&
+           type_of(leaf.tensor()).device.type != Device::Type::cpu;
+  });
 }
 
 }  // namespace
 
 std::vector<FunctionHandle> functions_to_package(const FunctionHandle& function, const EntryName& entry,
                                                  const LeafList& arguments) {
-  const bool on_device = devices_of(arguments).contains(Device::Type::cuda);
+  const bool on_device = are_on_device(arguments);
   if (!entry.options.isa.empty() && on_device)
     refuse(entry, "has arguments on a device: EntryOptions::isa is for those on the host");
   std::vector<FunctionHandle> all;

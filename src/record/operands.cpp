@@ -172,7 +172,7 @@ void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes,
   Shape shape = broadcast(operation, operands, loc);
   Device device = type_of(operands[0]).device;
   for (const Tensor& operand : operands)
-    if (type_of(operand).device.type == Device::Type::cuda) device = type_of(operand).device;
+    if (type_of(operand).device.type != Device::Type::cpu) device = type_of(operand).device;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     bool condition = i < first;
     if (condition && type_of(operands[i]).dtype != DType::boolean)
@@ -223,7 +223,7 @@ std::optional<DType> rounds_numbers(std::span<const Tensor> operands) {
 static Tensor pointwise_in_f32(Op op, std::span<Tensor> operands, DType narrow, Loc loc) {
   Device device;
   for (const Tensor& operand : operands)
-    if (type_of(operand).device.type == Device::Type::cuda) device = type_of(operand).device;
+    if (type_of(operand).device.type != Device::Type::cpu) device = type_of(operand).device;
   for (Tensor& operand : operands)
     if (type_of(operand).weak) operand = coerce(operand, DType::f32, false, {}, device, loc);
   Tensor result;
