@@ -14,7 +14,7 @@
 namespace weft::providers {
 
 constexpr std::int64_t attention_alignment = 8;  // elements: 16 bytes of 16-bit floats
-// Operations a nanosecond that an offer expects, which decides between offers for the same call.
+// Operations over this are the rank of an offer for a call.
 constexpr std::int64_t attention_rate = 300000;
 
 struct AttentionNode {

@@ -17,7 +17,7 @@ namespace weft::providers {
 
 namespace {
 
-constexpr double clearly = 0.97;      // of the time of the one that was estimated to be best
+constexpr double clearly = 0.97;      // of the time of the one of the least rank
 constexpr double long_enough = 2e-4;  // seconds: a run that takes less is timed together with others
 constexpr int rounds = 5;
 
@@ -95,9 +95,8 @@ std::optional<std::size_t> measure(const Candidate& candidate, std::span<const O
   }
   for (int round = 0; round < rounds; ++round)
     for (Contender& each : all) each.least = std::min(each.least, each.time(pointers, runs));
-  const auto estimated =
-      std::ranges::min_element(offers, {}, [](const Offer& offer) { return dims::at_hints(offer.nanoseconds); });
-  const auto first = static_cast<std::size_t>(estimated - offers.begin());
+  const auto ranked = std::ranges::min_element(offers, {}, [](const Offer& o) { return dims::at_hints(o.rank); });
+  const auto first = static_cast<std::size_t>(ranked - offers.begin());
   std::size_t best = first;
   for (std::size_t i = 0; i < all.size(); ++i)
     if (all[i].least < all[best].least * (best == first ? clearly : 1)) best = i;

@@ -58,7 +58,7 @@ class Registry final : public Providers {
     if (candidate.choices.measures && offers.size() > 1)
       if (const auto place = fastest(candidate, offers)) return std::move(offers[*place]);
     return std::move(
-        *std::ranges::min_element(offers, {}, [](const Offer& offer) { return dims::at_hints(offer.nanoseconds); }));
+        *std::ranges::min_element(offers, {}, [](const Offer& offer) { return dims::at_hints(offer.rank); }));
   }
   std::shared_ptr<Payload> generated(std::vector<loop::Kernel> kernels) const override {
     return generated_kernels(std::move(kernels));

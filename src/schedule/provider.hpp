@@ -116,7 +116,9 @@ struct Candidate {
 };
 
 struct Offer {
-  Dim nanoseconds = 0;  // estimated
+  // Of the offers for one candidate the least is taken: operations or bytes over a rate that ranks providers. It is no
+  // time.
+  Dim rank = 0;
   std::shared_ptr<Payload> payload;
 };
 
@@ -150,7 +152,7 @@ class Providers {
   virtual bool gains_with_channels_last(const Node& /*node*/, Device /*device*/) const { return false; }
   // A large product is done several times as fast where its sizes are multiples of this (the pass align_products).
   virtual std::int64_t size_multiple(const Node& /*node*/, Device /*device*/) const { return 1; }
-  // The cheapest offer, by estimates, or by time where the candidate's choices say so. Throws InternalError where
+  // The offer of the least rank, or of the least time where the candidate's choices say so. Throws InternalError where
   // nobody offers.
   virtual Offer best(const Candidate& candidate) const = 0;
   // A fused group is done by a generated kernel; several of one text may be one launch, of at most so many.
