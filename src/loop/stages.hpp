@@ -8,9 +8,9 @@
 // that reduces each row as well (the backward pass of a norm) are cut so that one pass over memory serves both: a unit
 // walks the rows of a chunk in order and holds its columns.
 //
-// A scan is cut as the total of each chunk, a scan of these, and a scan of each chunk that starts from what is before it.
-// A position is cut as the greatest element of each chunk and where that is: the join finds the first of the greatest.
-// An online sum is cut as the sum of each chunk, of exponentials relative to the chunk's greatest element.
+// A scan is cut as the total of each chunk, a scan of these, and a scan of each chunk that starts from what is before
+// it. A position is cut as the greatest element of each chunk and where that is: the join finds the first of the
+// greatest. An online sum is cut as the sum of each chunk, of exponentials relative to the chunk's greatest element.
 #pragma once
 #include "loop/kernel.hpp"
 
