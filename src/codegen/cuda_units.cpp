@@ -20,6 +20,7 @@ extern const char embedded_cuda_depthwise[];
 extern const char embedded_cuda_few_rows[];
 extern const char embedded_cuda_groups[];
 extern const char embedded_cuda_fragments[];
+extern const char embedded_cuda_math[];
 extern const char embedded_cuda_order[];
 extern const char embedded_cuda_pack[];
 extern const char embedded_cuda_product[];
@@ -46,6 +47,7 @@ constexpr const char *products = "tensor_core_product<", *groups = "GroupsArgume
                      *on_hopper = "HopperAttentionArguments", *rows = "update_rows<", *sort = "argsort(",
                      *select = "select_first(";
 constexpr Part parts[] = {{embedded_cuda},
+                          {embedded_cuda_math},
                           {embedded_cuda_pack},
                           {embedded_cuda_reduce},
                           {embedded_cuda_steps},
