@@ -31,6 +31,8 @@ void require_all(const Tensor& fine, const char* name, const char* what, const T
 // x with a x = b; a singular matrix is the user's error when it is computed.
 Tensor solve_checked(const char* name, const Tensor& a, const Tensor& b, Loc loc);
 Tensor diagonal_of(const Tensor& a);
+// LU with its rows as a second result.
+Tensor lu_of(const Tensor& a);
 // Throws unless pivots are integers, a row for each row of the factors.
 void require_pivots(const char* name, const Tensor& factors, const Tensor& pivots, Loc loc);
 
