@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/fail.hpp"
-#include "codegen/cuda_packs.hpp"
+#include "codegen/cuda_reductions.hpp"
 #include "loop/device_team.hpp"
 #include "loop/product_nest.hpp"
 
@@ -17,14 +17,13 @@ using loop::Kind;
 using loop::LoopAxis;
 using loop::Role;
 using loop::Scope;
-using loop::State;
 using loop::Statement;
 
 namespace {
 
-class Generator : DevicePacks {
+class Generator : DeviceReductions {
  public:
-  using DevicePacks::DevicePacks;
+  using DeviceReductions::DeviceReductions;
 
   CudaKernel run() {
     comments();
@@ -77,14 +76,6 @@ class Generator : DevicePacks {
     }
   }
 
-  void join(const std::vector<int>& reductions) {
-    const bool two = reductions.size() == 2 && team_.members >= 32 && team_.members <= 512 &&
-                     reduction_type(reductions[0]) == reduction_type(reductions[1]);
-    std::string call = (two ? "join_two<" : "join_team<") + number(team_.members) + ">(joins";
-    for (const int i : reductions) call += ", r" + number(i);
-    line(call + ");");
-  }
-
   void write(const Statement& it) {
     const int i = it.instruction;
     switch (it.kind) {
@@ -131,33 +122,6 @@ class Generator : DevicePacks {
   static bool joins(const std::vector<Statement>& block) {
     return std::ranges::any_of(block,
                                [](const Statement& it) { return it.kind == Statement::Kind::join || joins(it.body); });
-  }
-
-  // Who stores what all threads of a team have. A predicate is asked here and not where the kernel begins: what it is
-  // has long been read then.
-  std::string guard() const {
-    const std::string who = storing_threads(), stores = kernel_.predicate >= 0 ? "stores" : "";
-    if (who.empty() && stores.empty()) return "";
-    return "if (" + stores + (who.empty() || stores.empty() ? "" : " && ") + who + ") ";
-  }
-  std::string storing_threads() const {
-    switch (inside_) {
-      case Inside::function: return block() + " == 0 && threadIdx.x == 0";
-      case Inside::unit:
-      case Inside::turn_of_rows:
-        return packs_columns()                   ? "active"
-               : analysis_.form == Form::columns ? "active && member == 0"
-               : analysis_.form == Form::rows    ? "member == 0"
-                                                 : "";
-      case Inside::turn: return analysis_.form == Form::columns && team_.tile == 0 ? "active" : "";
-      case Inside::element: break;
-    }
-    return "";
-  }
-  std::string team_barrier() const {
-    return analysis_.form == Form::rows && team_.members <= 32
-               ? "__syncwarp(team_lanes<" + number(team_.members) + ">());"
-               : "__syncthreads();";
   }
 
   // ---- loops --------------------------------------------------------------------------------------------------------
@@ -278,7 +242,6 @@ class Generator : DevicePacks {
   }
 
   // ---- columns in packs
-  bool packs_columns() const { return analysis_.form == Form::columns && team_.tile == 0 && team_.width > 1; }
   // Whether packs are words is asked once, in front of the loops: loads of several rows are then on their way together.
   void write_packs_of_columns(const Statement& it) {
     const Inside outside = inside_;
@@ -498,105 +461,6 @@ class Generator : DevicePacks {
     each();
     close();
     close();
-  }
-
-  // ---- reductions ---------------------------------------------------------------------------------------------------
-  static const char* operation(Op op) {
-    return op == Op::sum    ? "Sum"
-           : op == Op::prod ? "Product"
-           : op == Op::amax ? "Greatest"
-           : op == Op::amin ? "Least"
-                            : "LogSum";
-  }
-  State state(int i) const { return nest_.states[static_cast<std::size_t>(i)]; }
-  std::string accumulated(int i) const {
-    const DType dtype = at(at(i).args[0]).dtype;
-    return is_floating(dtype) ? element_type(dtype) : "long";
-  }
-  std::string reduction_type(int i) const {
-    if (at(i).kind == Kind::scan)
-      return std::string("Scan<") + operation(at(i).op) + ", " + accumulated(i) + ", " +
-             number(analysis_.form == Form::rows ? team_.width : 1) + ">";
-    if (at(i).op == Op::argmax) return "ArgMax<" + accumulated(i) + ">";
-    if (at(i).multiplies) return "ProductTile<" + accumulated(i) + ">";
-    if (at(i).online) return "OnlineSum<" + accumulated(i) + ">";
-    if (const int load = load_of_twos(i); load >= 0)
-      return std::string("ReductionOfTwos<") + operation(at(i).op) + ", " + memory_type(at(load).dtype) + ">";
-    return std::string("Reduction<") + operation(at(i).op) + ", " + accumulated(i) + ">";
-  }
-  // Columns that a thread holds itself have a state for each of its elements.
-  std::string registers(int i) const {
-    if (state(i) == State::lanes && packs_columns()) return "[" + number(team_.width) + "]";
-    return state(i) == State::columns ? "[" + number(team_.turns) + "][" + number(team_.width) + "]" : "";
-  }
-  std::string held(int i) const {
-    if (state(i) == State::lanes && packs_columns()) return "r" + number(i) + "[j]";
-    return "r" + number(i) + (state(i) == State::columns ? element(true) : "");
-  }
-  // The operand of a reduction or a scan, as it is added.
-  std::string operand(int i) const {
-    const int from = at(i).args[0];
-    return is_floating(at(from).dtype) ? v(from) : "long(" + v(from) + ".value)";
-  }
-  // A scan of a chunk begins with what is before the chunk.
-  void begin_scan(int i) {
-    const int start = at(i).kind == Kind::scan ? at(i).args[1] : -1;
-    if (start < 0) return;
-    line("r" + number(i) + ".carry = " + (is_floating(at(start).dtype) ? v(start) : "long(" + v(start) + ".value)") +
-         ";");
-  }
-  // The load whose packs it is the greatest or the least of, two elements at a time, as they are read in its walk; or
-  // -1.
-  int load_of_twos(int i) const {
-    const Instruction& it = at(i);
-    if (it.kind != Kind::reduce || (it.op != Op::amax && it.op != Op::amin) || state(i) != State::row ||
-        analysis_.form != Form::rows || accumulated(i) != "float" || !whole() || team_.width % 2 != 0)
-      return -1;
-    const int from = at(it.args[0]).kind == Kind::cast ? at(it.args[0]).args[0] : it.args[0];
-    const Instruction& load = at(from);
-    if (load.kind != Kind::load || load.args[0] >= 0 || !loop::is_contiguous(kernel_, analysis_, from) ||
-        (load.dtype != DType::bf16 && load.dtype != DType::f16) || loop::has_scans(kernel_))
-      return -1;
-    const auto has = [](const std::vector<loop::Step>& walk, int instruction) {
-      return std::ranges::any_of(walk, [&](const loop::Step& step) {
-        return step.instruction == instruction && step.how != loop::Step::How::recall &&
-               step.how != loop::Step::How::reload;
-      });
-    };
-    return std::ranges::any_of(analysis_.walks, [&](const auto& walk) { return has(walk, i) && has(walk, from); })
-               ? from
-               : -1;
-  }
-  void accumulate(int i) {
-    if (const int load = load_of_twos(i); load >= 0)
-      return line("if (j % 2 == 1) r" + number(i) + ".add(p" + number(load) + ".two(j));");
-    std::string x = operand(i);
-    if (at(i).op == Op::argmax) x += ", long(" + text_of(at(i).index) + ")";
-    if (at(i).online && at(i).args[2] >= 0) x += ", " + v(at(i).args[2]);
-    if (at(i).kind == Kind::scan) x = (team_.width > 1 ? "j, " : "0, ") + x;
-    line(held(i) + ".add(" + x + ");");
-  }
-  std::string scanned(int i) const {
-    const std::string now = analysis_.form == Form::rows
-                                ? std::string("r") + number(i) + ".at(" + (team_.width > 1 ? "j)" : "0)")
-                                : "r" + number(i) + ".next(" + operand(i) + ")";
-    return accumulated(i) == "long"
-               ? std::string("convert<") + memory_type(at(i).dtype) + ">(Integer<long>(" + now + "))"
-               : now;
-  }
-  std::string result(int i) const {
-    std::string joined;
-    switch (state(i)) {
-      case State::columns: joined = held(i) + ".folded()"; break;
-      case State::tile: joined = held(i) + ".sums[turn / 4][turn % 4]"; break;
-      case State::lanes:
-        joined = (packs_columns() ? "join_packs_of_columns<" : "join_columns<") + number(team_.columns / team_.width) +
-                 ", " + number(team_.members) + ">(r" + number(i) + ")";
-        break;
-      default: joined = held(i) + ".joined()";
-    }
-    const bool is_long = at(i).op == Op::argmax || accumulated(i) == "long";
-    return is_long ? std::string("convert<") + memory_type(at(i).dtype) + ">(Integer<long>(" + joined + "))" : joined;
   }
 
   int threads() const { return kernel_.vector_axis < 0 ? 1 : team_.threads; }
