@@ -8,6 +8,10 @@
 // file to which a line is added at the end of the process: how often it was opened, asked for algorithms and for
 // engines, how many plans it has made, how many of texts, and how many it made at once (tests/library_answers).
 // FAKE_PLANS_AT_ONCE: a plan is made when so many are asked for at once, or after ten seconds.
+// FAKE_LAUNCH_US: how long a launch takes. As the real driver it is ended by exit(): it aborts where another thread is
+// inside of a launch then, or makes one later (tests/at_exit).
+// fake_fail_checks(1): checks that this thread launches fail, until fake_fail_checks(0); fake_refuse_modules(n): the next n
+// modules can't be loaded (tests/stand_in).
 #define _GNU_SOURCE
 #include <stdatomic.h>
 #include <stdint.h>
@@ -15,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 static _Atomic long next = 0x1000;
 static void* dummy(void) { return (void*)(next += 16); }
 #define OK(name) \
@@ -24,7 +29,11 @@ static void* dummy(void) { return (void*)(next += 16); }
     *p = dummy();      \
     return 0;          \
   }
-OK(cuInit)
+static void end_driver(void);
+int cuInit() {
+  atexit(end_driver);
+  return 0;
+}
 int cuDriverGetVersion(int* v) {
   *v = 13000;
   return 0;
@@ -68,7 +77,11 @@ OK(cuGraphLaunch) OK(cuGraphExecDestroy) OK(cuGraphDestroy) int cuMemHostAlloc(v
   *p = calloc(1, n + 64);
   return 0;
 }
-OK(cuMemsetD32Async) OK(cuMemsetD8Async) OK(cuMemsetD2D32Async) static int map(uint64_t* p, size_t n) {
+int cuMemsetD32Async(uint64_t p, unsigned value, size_t n, void* s) {
+  for (size_t i = 0; i < n; ++i) ((unsigned*)p)[i] = value;
+  return 0;
+}
+OK(cuMemsetD8Async) OK(cuMemsetD2D32Async) static int map(uint64_t* p, size_t n) {
   void* at = mmap(0, n + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   *p = (uint64_t)at;
   return at == MAP_FAILED ? 2 : 0;
@@ -96,8 +109,20 @@ int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t n, void* s) {
   return 0;
 }
 OK(cuMemcpyDtoDAsync_v2)
-NEW(cuModuleLoadData) OK(cuModuleUnload) int cuModuleGetFunction(void** f, void* m, const char* n) {
+static _Atomic int modules_to_refuse;
+void fake_refuse_modules(int n) { modules_to_refuse = n; }
+int cuModuleLoadData(void** p, const void* image) {
+  if (modules_to_refuse > 0) return --modules_to_refuse, 200;
+  *p = dummy();
+  return 0;
+}
+OK(cuModuleUnload) static void *_Atomic check_function;
+int cuModuleGetFunction(void** f, void* m, const char* n) {
   *f = dummy();
+  if (!strcmp(n, "weft_check")) {
+    if (check_function) *f = check_function;
+    check_function = *f;
+  }
   return 0;
 }
 int cuFuncGetAttribute(int* v, int a, void* f) {
@@ -105,7 +130,43 @@ int cuFuncGetAttribute(int* v, int a, void* f) {
   return 0;
 }
 OK(cuFuncSetAttribute)
-OK(cuLaunchKernel) OK(cuLaunchKernelEx) OK(cuTensorMapEncodeTiled) int cuGetErrorString(int e, const char** t) {
+static _Thread_local int checks_fail;
+void fake_fail_checks(int on) { checks_fail = on; }
+static _Atomic int launching, has_ended;
+static _Thread_local int ends_it;
+static void end_driver(void) {
+  has_ended = 1, ends_it = 1;
+  if (launching == 0) return;
+  fprintf(stderr, "the driver was ended while a thread was in it\n");
+  abort();
+}
+static void nap_us(const char* name) {
+  const char* v = getenv(name);
+  if (v) usleep(atoi(v));
+}
+// The words of the arguments of a check are: what must hold, the device's word, a number, the host's word.
+static int launch(void* function, void** extra) {
+  if (has_ended && !ends_it) {
+    fprintf(stderr, "a thread calls the driver that was ended\n");
+    abort();
+  }
+  ++launching;
+  nap_us("FAKE_LAUNCH_US");
+  if (function == check_function && checks_fail) {
+    const uint64_t* words = extra[1];
+    int* error = (int*)words[1];
+    if (*error == 0) *error = *(volatile int*)words[3] = (int)words[2];
+  }
+  --launching;
+  return 0;
+}
+int cuLaunchKernel(void* f, unsigned a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned g, unsigned shared,
+                   void* stream, void** parameters, void** extra) {
+  return launch(f, extra);
+}
+int cuLaunchKernelEx(const void* how, void* f, void** parameters, void** extra) { return launch(f, extra); }
+OK(cuTensorMapEncodeTiled)
+int cuGetErrorString(int e, const char** t) {
   *t = "?";
   return 0;
 }
@@ -114,7 +175,6 @@ int cuGetErrorName(int e, const char** t) {
   return 0;
 }
 size_t cublasLtGetVersion() { return 130100; }
-#include <unistd.h>
 static void nap(const char* name) {
   const char* v = getenv(name);
   if (v) usleep(1000 * atoi(v));

@@ -22,7 +22,7 @@ int device_count() noexcept;
 
 // What follows throws Error where there is no such device, or no driver; the sentence says what is missing.
 
-// Waits for the device's queued work. Throws Error where a check of it has failed.
+// Waits for the device's queued work. Throws Error where a check of this thread's calls has failed.
 void synchronize(Device device = Device::cuda());
 
 // The stream on which all of Weft's work on the device is, in the order in which calls and evaluations queue it: a

@@ -66,12 +66,12 @@ struct Ordered;
 struct DeviceInterface {
   Storage* (*allocate)(Device device, std::size_t bytes, Queue* queue);
   void (*copy)(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes, Queue* queue);
-  // Waits for all that was queued. Throws the user's Error where a check of it has failed.
+  // Waits for all that was queued. Throws the user's Error where a check of this thread's calls has failed.
   void (*synchronize)(Device device);
-  // Readies the device for what this thread does next; its queue. Throws where a check has failed since. What follows
-  // is null for the CPU.
+  // Readies the device for what this thread does next; its queue. Throws where a check of its calls has failed since.
+  // What follows is null for the CPU.
   Queue* (*enter)(Device device);
-  // The word on the device that is not 0 once a check has failed, until that has been thrown.
+  // This thread's word on the device: not 0 once a check of its calls has failed, until that has been thrown.
   void* (*error_word)(Device device);
   // The steps, not done but recorded.
   std::unique_ptr<RecordedWork> (*record)(Device device, std::span<const Ordered> steps, const Work& work);

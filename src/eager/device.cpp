@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/fail.hpp"
+#include "base/failed_checks.hpp"
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
 #include "base/per_thread.hpp"
@@ -191,6 +192,7 @@ std::vector<Value> run(const Table::Found& found, std::span<const Type> types, s
   std::vector<Value> contiguous, results;
   std::vector<void*> arguments, pointers;
   std::vector<Storage*> blocks;
+  std::size_t read = 0;  // of the blocks, those that are arguments
   for (const Value& operand : operands) {
     contiguous.push_back(operand.type.device.type == Device::Type::cpu ? make_contiguous(operand) : operand);
     WEFT_CHECK(contiguous.back().contiguous(), "a strided value on a device");
@@ -200,9 +202,12 @@ std::vector<Value> run(const Table::Found& found, std::span<const Type> types, s
     results.push_back(make_value(type));
     pointers.push_back(results.back().data());
   }
-  for (const auto* values : {&contiguous, &results})
+  for (const auto* values : {&contiguous, &results}) {
+    read = blocks.size();
     for (const Value& value : *values)
       if (value.storage->device == executable->plan.device) blocks.push_back(value.storage);
+  }
+  note_device_call(std::span(blocks).first(read), std::span(blocks).subspan(read));
   if (runtime::current_watch) [[unlikely]]
     runtime::current_watch->eager_operation(executable->plan.device);
   const runtime::Watching unwatched(nullptr);  // its steps are not those of the compiled function that asks for it
@@ -291,7 +296,10 @@ Value execute_transfer(const Type& type, const Value& operand) {
   const DeviceInterface& memory = device_interface(queued.type.device.type);
   memory.copy(result.data(), type.device, source.data(), from, storage_bytes(type.dtype, source.sizes.count()),
               queued.storage->queue);
-  if (type.device.type == Device::Type::cpu) memory.synchronize(from);
+  if (from.type == Device::Type::cuda) {
+    memory.synchronize(from);
+    require_good(*source.storage);
+  }
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/dlpack.hpp"
+#include "base/failed_checks.hpp"
 #include "record/evaluate.hpp"
 #include "record/record.hpp"
 #include "weft/interop/strided.hpp"
@@ -20,7 +21,10 @@ Managed* export_tensor(const Tensor& tensor, Loc loc) {
   if (recorder().trace()) fail("to_dlpack", call.loc(), "inside a compiled function there is no memory to give");
   evaluate(std::span(&tensor, 1), call.loc(), "to_dlpack");
   const Type type = type_of(tensor);
-  if (type.device.type != Device::Type::cpu) device_interface(type.device.type).synchronize(type.device);
+  if (type.device.type != Device::Type::cpu) {
+    device_interface(type.device.type).synchronize(type.device);
+    require_good(*storage_of(tensor));
+  }
 
   std::int64_t sizes[max_rank], strides[max_rank], expected = 1;
   const Layout* layout = layout_of(tensor);

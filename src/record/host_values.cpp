@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/fail.hpp"
+#include "base/failed_checks.hpp"
 #include "base/hash.hpp"
 #include "eager/device.hpp"
 #include "record/evaluate.hpp"
@@ -44,6 +45,7 @@ Value read(const Tensor& tensor, const char* operation, Loc loc) {
   memory.copy(host.data(), type.device, value.data(), value.type.device, storage_bytes(type.dtype, value.sizes.count()),
               value.storage->queue);
   memory.synchronize(value.type.device);
+  require_good(*value.storage);
   return host;
 }
 

@@ -40,6 +40,7 @@ void Sequence::add(const Launch& launch, NumberTable& numbers) {
     if (!it.host && (it.kind == PlanBuffer::Kind::argument || it.kind == PlanBuffer::Kind::result))
       patches_.push_back({table_.size(), it.kind == PlanBuffer::Kind::result, it.index});
     if (it.in_result >= 0) lodgers_.push_back({table_.size(), it.in_result, it.offset.constant()});
+    if (it.kind == PlanBuffer::Kind::error) errors_.push_back(table_.size());
     table_.push_back(buffer);
   }
   writes_.insert(writes_.end(), launch.writes.begin(), launch.writes.end());
@@ -164,7 +165,6 @@ void Sequence::place(std::span<void*> pointers, std::span<const std::int64_t> nu
     const PlanBuffer& buffer = buffers_[index];
     if (buffer.kind == PlanBuffer::Kind::constant)
       pointers[i] = constants_[static_cast<std::size_t>(buffer.index)]->data;
-    if (buffer.kind == PlanBuffer::Kind::error) pointers[i] = device_interface(device_.type).error_word(device_);
     if (buffer.kind == PlanBuffer::Kind::temporary && buffer.in_result < 0 && !buffer.host)
       pointers[i] = arena ? arena + numbers[offsets_[index].begin] : nullptr;
     if (is_on_host(buffer)) pointers[i] = host_arena ? host_arena + numbers[offsets_[index].begin] : nullptr;
@@ -177,6 +177,9 @@ void Sequence::bind(std::span<void*> pointers, std::span<void* const> arguments,
                                          : arguments[static_cast<std::size_t>(patch.index)];
   for (const Lodger& lodger : lodgers_)
     pointers[lodger.at] = static_cast<std::byte*>(results[static_cast<std::size_t>(lodger.result)]) + lodger.offset;
+  if (errors_.empty()) return;
+  void* const error_word = device_interface(device_.type).error_word(device_);
+  for (const std::size_t at : errors_) pointers[at] = error_word;
 }
 
 std::vector<std::vector<Touched>> Sequence::touched(std::span<void* const> pointers,

@@ -67,12 +67,11 @@ class Sequence {
     return {memory + place[0], static_cast<std::size_t>(place[1])};
   }
 
-  // Pointers to constants, to temporaries in an arena of arena_bytes() and in the host's of host_bytes(), and to the
-  // device's error word.
+  // Pointers to constants, to temporaries in an arena of arena_bytes() and in the host's of host_bytes().
   void place(std::span<void*> pointers, std::span<const std::int64_t> numbers, std::byte* arena,
              std::byte* host_arena = nullptr) const;
-  // Pointers to arguments and results, but those that lie on the host though the plan runs on a device, and to
-  // temporaries in results.
+  // Pointers to arguments and results, but those that lie on the host though the plan runs on a device, to temporaries
+  // in results, and to this thread's error word of the device.
   void bind(std::span<void*> pointers, std::span<void* const> arguments, std::span<void* const> results) const;
   // `call.pointers` is the table. `packed`: of each place in it, what was made of a constant there; null: of none.
   void run(std::size_t step, const StepCall& call, const std::byte* const* packed = nullptr) const {
@@ -131,6 +130,7 @@ class Sequence {
   std::vector<bool> writes_;  // by pointer: whether its step writes it
   std::vector<Patch> patches_;
   std::vector<Lodger> lodgers_;
+  std::vector<std::size_t> errors_;  // where the error word is in the table
   std::vector<Vacancy> vacancies_;
   std::vector<ReadyStep> steps_;
   bool wants_workspace_ = false, checks_ = false, recordable_ = true, collective_ = false;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/fail.hpp"
+#include "base/failed_checks.hpp"
 #include "base/float_modes.hpp"
 #include "base/storage.hpp"
 #include "record/dry_run.hpp"
@@ -228,11 +229,14 @@ class Execution {
     scratch_.constants.clear();
     for (const int i : plan.constant_arguments)
       scratch_.constants.push_back(reinterpret_cast<const void*>(argument(static_cast<std::size_t>(i)).word()));
+    std::size_t read = 0;
+    const std::span<Storage* const> all = blocks(plan.device, read);
+    if (plan.device.type != Device::Type::cpu) note_device_call(all.first(read), all.subspan(read), checks_wait);
     // From here on memory of the arguments may be written. What is left to allocate, arena and workspace, the plan
     // allocates before its first launch.
     runtime::run(plan, scratch_.argument_pointers, scratch_.result_pointers,
-                 std::span(scratch_.symbols).first(static_cast<std::size_t>(plan.symbol_count)), nullptr,
-                 blocks(plan.device), checks_wait, {scratch_.constants, hold_constant, this});
+                 std::span(scratch_.symbols).first(static_cast<std::size_t>(plan.symbol_count)), nullptr, all,
+                 checks_wait, {scratch_.constants, hold_constant, this});
   } catch (const OutOfMemory& error) {
     throw OutOfMemory(beyond_memory(error, kernels.executable->plan).c_str());
   }
@@ -261,8 +265,8 @@ class Execution {
     return error.what();
   }
 
-  // What the pointers look into on a device, where the plan's work is queued.
-  std::span<Storage* const> blocks(Device device) {
+  // What the pointers look into on a device, where the plan's work is queued: `read` of arguments, then of results.
+  std::span<Storage* const> blocks(Device device, std::size_t& read) {
     scratch_.blocks.clear();
     if (device.type == Device::Type::cpu) return {};
     const auto add = [&](Storage* storage) {
@@ -270,6 +274,7 @@ class Execution {
     };
     for (std::size_t i = 0; i < traced_.inputs.size(); ++i) add(storage_of(argument(i)));
     for (Storage* storage : scratch_.held) add(storage);
+    read = scratch_.blocks.size();
     for (const Tensor& output : scratch_.outputs)
       if (output.defined()) add(storage_of(output));
     return scratch_.blocks;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
+#include "base/failed_checks.hpp"
 #include "base/registered_code.hpp"
 #include "base/storage.hpp"
 #include "ir/callee.hpp"
@@ -127,11 +128,14 @@ std::vector<Tensor> run_plan(const Executable& executable, const GraphData& data
   };
   for (const Tensor& input : inputs) arguments.push_back(memory.elements(input, loc));
   for (Storage* const block : memory.blocks()) note(block);
+  const std::size_t read = on_device.size();
   for (const Tensor& output : graph.outputs) {
     outputs.push_back(new_result(output, symbols, loc));
     results.push_back(outputs.back().node()->storage->data);
     note(outputs.back().node()->storage);
   }
+  const std::span<Storage* const> blocks = on_device;
+  if (!blocks.empty()) note_device_call(blocks.first(read), blocks.subspan(read));
   runtime::run(executable.plan, arguments, results, symbols, nullptr, on_device);
   return outputs;
 }

@@ -380,6 +380,32 @@ TEST_CASE("an index out of range is the user's error, thrown once, by who waits 
   CHECK(values(look_up(table, good)).size() == 6);
 }
 
+TEST_CASE("a failed check is told to the thread whose call it is, and to who takes its result") {
+  const Tensor bad = there(from_list<std::int64_t>({0, 9})), good = there(from_list<std::int64_t>({3, 1}));
+  const Tensor table = there(sample({4, 3}, 1));
+  auto look_up = compile([](const Tensor& table, const Tensor& index) { return gather(table, index); });
+  const std::vector<float> expected = values(look_up(table, good));
+  Tensor wrong;
+  std::string told;
+  for (int round = 0; round < 20; ++round) {  // calls that are replayed, too
+    std::thread failing([&] {
+      look_up(table, good).eval();
+      wrong = look_up(table, bad).eval();
+    });
+    for (int i = 0; i < 10; ++i) CHECK(values(look_up(table, good)) == expected);
+    failing.join();
+    CHECK(values(look_up(table, good)) == expected);
+    CHECK_THROWS_WITH_AS(values(wrong), doctest::Contains("an index is out of range [0, 4)"), Error);
+    CHECK_THROWS_AS((wrong + 1).eval(), Error);
+    CHECK(error_at_wait().empty());
+  }
+  std::thread([&] {
+    look_up(table, bad).eval();
+    told = error_at_wait();
+  }).join();
+  CHECK(told.find("an index is out of range [0, 4)") != std::string::npos);
+}
+
 TEST_CASE("a failed check leaves a compiled step's state as it was, in later steps too, until it is thrown") {
   for (const bool shared : {false, true}) {  // somebody else holds the state: it is not written in place
     CAPTURE(shared);

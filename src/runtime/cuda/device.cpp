@@ -5,7 +5,6 @@
 #include <bit>
 #include <chrono>
 #include <condition_variable>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -38,19 +37,15 @@ Slot& slot_of(Device device) {
 
 Pointer address(const void* data) { return reinterpret_cast<Pointer>(data); }
 
-struct Block : Storage {
-  std::size_t capacity = 0;
-};
-
 void free_block(Storage* storage) {
-  auto* block = static_cast<Block*>(storage);
+  auto* block = static_cast<DeviceBlock*>(storage);
   slot_of(block->device).memory.give(block->data, block->capacity);
   delete block;
 }
 
 Storage* allocate(Device device, std::size_t bytes, Queue* queue) {
   DeviceState& state = use(device);
-  auto block = std::make_unique<Block>();
+  auto block = std::make_unique<DeviceBlock>();
   block->capacity = DeviceMemory::capacity(bytes);
   block->data = slot_of(device).memory.take(block->capacity);
   block->device = device;
@@ -86,49 +81,13 @@ void copy(void* to, Device to_device, const void* from, Device from_device, std:
   }
 }
 
-class Messages {
- public:
-  std::int32_t number(const std::string& text) {
-    const std::lock_guard lock(mutex_);
-    const auto [found, fresh] = numbers_.emplace(text, static_cast<std::int32_t>(texts_.size()) + 1);
-    if (fresh) texts_.push_back(text);
-    return found->second;
-  }
-  std::string text(std::int32_t number) {
-    const std::lock_guard lock(mutex_);
-    return texts_.at(static_cast<std::size_t>(number) - 1);
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<std::string, std::int32_t> numbers_;
-  std::vector<std::string> texts_;
-};
-Messages& messages() {
-  static constinit Lazy<Messages> all;
-  return all.get();
-}
-
-// Throws what a check has found, so that it is found once. Kernels that were queued in the meantime have left.
-void throw_failed_check(DeviceState& state) {
-  if (*state.error_on_host == 0) [[likely]]
-    return;
-  const std::lock_guard lock(state.mutex);
-  const std::int32_t number = *state.error_on_host;
-  if (number == 0) return;
-  check(driver().cuStreamSynchronize(state.queue.stream), "cuStreamSynchronize");
-  *state.error_on_host = 0;
-  check(driver().cuMemsetD32Async(state.error_word, 0, 1, state.queue.stream), "cuMemsetD32Async");
-  throw Error(messages().text(number).c_str());
-}
-
 Queue* enter(Device device) {
   DeviceState& state = use(device);
-  throw_failed_check(state);
+  throw_failed_check(state, /*waits=*/false);
   return &state.queue;
 }
 
-void* error_word(Device device) { return reinterpret_cast<void*>(use(device).error_word); }
+void* error_word(Device device) { return own_check_word(use(device)); }
 
 // Lanes while they are recorded: an event after each step that another lane waits for.
 class Lanes {
@@ -334,17 +293,12 @@ void open(Slot& slot, Device device) {
     lane.device = device;
   }
   slot.memory.open(device, ordinal, state.queue.stream);
-  check(call.cuMemAlloc_v2(&state.error_word, sizeof(std::uint32_t)), "cuMemAlloc");
-  void* on_host = nullptr;
-  constexpr unsigned portable_and_mapped = 3;
-  check(call.cuMemHostAlloc(&on_host, sizeof(std::uint32_t), portable_and_mapped), "cuMemHostAlloc");
-  state.error_on_host = static_cast<volatile std::int32_t*>(on_host);
-  *state.error_on_host = 0;
-  check(call.cuMemsetD32Async(state.error_word, 0, 1, state.queue.stream), "cuMemsetD32Async");
+  state.check_words.open(state.queue.stream);
   state.device = state.queue.device = device;
   state.name = name;
   // Of Hopper what no later GPU has, too: the tensor cores' products of groups of warps.
   state.architecture = concat_text("sm_", state.major, state.minor, state.major == 9 ? "a" : "");
+  register_failed_checks(free_block);
   device_interface(Device::Type::cuda) = {allocate, copy, synchronize, enter, error_word, record, marks};
 }
 
@@ -393,13 +347,11 @@ DeviceMemory& memory_of(Device device) {
   return slot_of(device).memory;
 }
 
-std::int32_t error_number(const std::string& message) { return messages().number(message); }
-
 void wait(Device device) { check(driver().cuStreamSynchronize(use(device).queue.stream), "cuStreamSynchronize"); }
 
 void synchronize(Device device) {
   wait(device);
-  throw_failed_check(use(device));
+  throw_failed_check(use(device), /*waits=*/true);
 }
 
 }  // namespace weft::runtime::cuda

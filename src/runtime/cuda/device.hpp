@@ -9,6 +9,7 @@
 
 #include "base/storage.hpp"
 #include "base/work.hpp"
+#include "runtime/cuda/checks.hpp"
 #include "runtime/cuda/libraries.hpp"
 
 namespace weft::runtime::cuda {
@@ -22,15 +23,12 @@ struct DeviceState {
   int major = 0, minor = 0;  // compute capability
   int shared_of_block = 0;   // bytes of shared memory that a block may have
   std::string architecture;  // sm_90a
-  // The word that a failed check sets to the number of its error, on the device for kernels and in the host's memory
-  // for the host.
-  Pointer error_word = 0;
-  volatile std::int32_t* error_on_host = nullptr;
+  CheckWords check_words;
   // Held while work that uses memory which all calls share, such as a library's workspace, is put on the queue: between
   // the kernels of one piece no other piece has its own.
   std::mutex in_one_piece;
   // Work is recorded on streams of its own, so that what other threads queue meanwhile is not part of it.
-  std::mutex mutex;  // of recording, and of throwing an error
+  std::mutex mutex;
   std::array<Queue, most_lanes> recorded;
   // Of each lane while it is recorded: whether the latest work there is a kernel that waits (begin_launch of
   // device_function.hpp); whether the step that is put there now follows such a kernel and no other lane.
@@ -54,12 +52,9 @@ DeviceState& use(Device device);
 // The same; null where there is no such device, or none that can be used. Throws OutOfMemory alone.
 DeviceState* find_device(Device device);
 
-// The number of an error that a check may find, from 1 on. Messages are kept: as many as there are different ones.
-std::int32_t error_number(const std::string& message);
-
 // Waits until everything that was queued on the device is done; errors of kernels come out here.
 void wait(Device device);
-// The same; throws the user's Error where a check has failed, once.
+// The same; throws the user's Error where a check of this thread's calls has failed, once.
 void synchronize(Device device);
 
 }  // namespace weft::runtime::cuda

@@ -120,8 +120,7 @@ DeviceCheck::DeviceCheck(const std::string& message, const Preparation& preparat
 
 void DeviceCheck::run(const StepCall& call) const {
   // The host's memory has one address for both.
-  const std::int64_t sizes[] = {error_,
-                                static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(device_.error_on_host))};
+  const std::int64_t sizes[] = {error_, device_.check_words.on_host_of(call.pointers[1])};
   function_.launch_buffers({.queue = call.queue, .x = 1}, {call.pointers, 2}, sizes);
   if (!call.checks_wait) synchronize(device_.device);
 }
