@@ -5,6 +5,7 @@
 #include <set>
 #include <system_error>
 
+#include "base/ending.hpp"
 #include "ir/callee.hpp"
 #include "providers/provider.hpp"
 #include "runtime/cuda/blas.hpp"
@@ -16,7 +17,10 @@ namespace {
 template <class Work>
 std::jthread started(Work work) {
   const auto quiet = [work = std::move(work)] {
+    static constexpr std::atomic<bool> at_once = true;  // the thread that compiles waits for this one
+    throw_at_end_when(&at_once);
     try {
+      const NotEnding working;
       work();
     } catch (const std::exception&) {  // who needs it tries again
     }

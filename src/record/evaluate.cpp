@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 
+#include "base/ending.hpp"
 #include "base/fail.hpp"
 #include "base/float_modes.hpp"
 #include "base/fork.hpp"
@@ -264,6 +265,7 @@ void evaluate(std::span<const Tensor> values, Loc loc, const char* operation) {
   for (const Tensor& value : values) pending = pending || !computed(value.node());
   if (!pending) return;
   const DefaultFloatModes modes;
+  const NotEnding working;  // before the lock: a thread that ends the process may want it
   EvaluationLock lock;
   std::optional<std::vector<Node*>> nodes = collect(values, lock, operation, outermost(loc));
   if (!nodes) {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/cache_lines.hpp"
+#include "base/ending.hpp"
 #include "base/fail.hpp"
 #include "base/fork.hpp"
 #include "base/log.hpp"
@@ -360,7 +361,11 @@ class PreparedPlan {
   ThreadSlots<std::atomic<Frame*>> spares_;
 };
 
-void prepare(Plan& plan) { plan.prepared = std::make_shared<PreparedPlan>(plan); }
+void prepare(Plan& plan) {
+  const NotEnding working;
+  plan.prepared = std::make_shared<PreparedPlan>(plan);
+  if (plan.device.type != Device::Type::cpu) wait_before_end_of_new_libraries();  // its steps may have loaded some
+}
 
 bool fits(const Plan& plan, std::span<const std::int64_t> symbols) {
   WEFT_CHECK(plan.prepared, "the plan has not been prepared");
@@ -382,6 +387,7 @@ void run(const Plan& plan, std::span<void* const> arguments, std::span<void* con
          const ConstantKeys& constants) {
   WEFT_CHECK(plan.prepared, "the plan has not been prepared");
   WEFT_CHECK(!queue || queue->device == plan.device, "a queue of another device than the plan's");
+  const NotEnding working;
   try {
     plan.prepared->run(plan, arguments, results, symbols, queue, blocks, checks_wait, constants);
   } catch (const Error& error) {

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/ending.hpp"
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
 #include "base/log.hpp"
@@ -84,6 +85,7 @@ void work() {
   // Of this thread, and of the compilers that it starts.
   setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + niceness);
   stop_programs_when(&all.stopping);
+  throw_at_end_when(&all.stopping);
   while (!all.stopping.load()) {
     const std::uint32_t seen = all.added.load();
     Entry entry;

@@ -1,6 +1,8 @@
 #include "trace/function.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
 
 #include "base/fail.hpp"
 #include "trace/registry.hpp"
@@ -18,6 +20,28 @@ FunctionOptions options_of(const Function& function, std::uint64_t passes) {
           function.options.region, function.options.precision, function.options.memory_budget, function.isa};
 }
 
+namespace {
+// exit() undoes in the reverse order: what is registered after a static handle was made is done before the handle is
+// destroyed. So this is registered when a function gets its first specialization, of so many functions.
+constexpr int most_registered = 10000;
+constinit std::atomic<int> registered = 0;
+constinit std::atomic<bool> exit_has_begun = false;
+void register_exit() {
+  if (registered.fetch_add(1) < most_registered) std::atexit([] { exit_has_begun = true; });
+}
+
+// What static handles had: other threads may be in a call of it, or begin one. A list, so that it stays reachable.
+struct KeptFunction {
+  Function* function;
+  KeptFunction* next;
+};
+constinit std::atomic<KeptFunction*> kept_functions = nullptr;
+void keep(Function* function) {
+  auto* const kept = new KeptFunction{function, kept_functions.load()};
+  while (!kept_functions.compare_exchange_weak(kept->next, kept)) continue;
+}
+}  // namespace
+
 Function* make_function(const CompileOptions& options, Loc loc) {
   ChosenBackend chosen = choose_backend(options.backend, loc);
   if (options.autocast) (void)Autocast(*options.autocast, loc);  // checks the type
@@ -32,7 +56,9 @@ Function* make_function(const CompileOptions& options, Loc loc) {
 }
 void retain(Function* function) noexcept { function->references.fetch_add(1, std::memory_order_relaxed); }
 void release(Function* function) noexcept {
-  if (function->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete function;
+  if (function->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (exit_has_begun) return keep(function);
+  delete function;
 }
 
 std::uint64_t Readers::count() const {
@@ -57,7 +83,10 @@ const Specialization* Function::find(const Words& words) const {
 
 void Function::add(std::shared_ptr<const Specialization> made) {
   std::vector<std::shared_ptr<const Specialization>> list;
-  if (const Snapshot* old = current.load()) list = old->list;
+  if (const Snapshot* old = current.load())
+    list = old->list;
+  else
+    register_exit();
   auto capacity = static_cast<std::size_t>(std::max(options.cache_size, 1));
   while (list.size() >= capacity)
     list.erase(std::min_element(list.begin(), list.end(), [](const auto& a, const auto& b) {

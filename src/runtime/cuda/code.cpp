@@ -9,6 +9,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/ending.hpp"
 #include "base/fail.hpp"
 #include "base/fork.hpp"
 #include "base/log.hpp"
@@ -47,7 +48,7 @@ class ProgramHolder {
   Program* program = nullptr;
 };
 
-// Comments name the user's lines and sizes, which code that is the same otherwise may differ in.
+// Comments name lines of the user's program, which do not change the code.
 std::string without_comments(std::string_view source) {
   std::string text;
   while (!source.empty()) {
@@ -122,8 +123,9 @@ std::string cached_or_compiled(const std::string& source, const std::string& arc
 
 std::vector<std::string> compile_units(std::span<const std::string> units, const std::string& architecture,
                                        Effort effort, std::vector<bool>* compiled) {
-  // Held so that no fork happens inside of NVRTC: the child could never use it. One set of units takes all cores
-  // anyway.
+  const NotEnding working;  // for the helpers, too
+  // No fork may happen inside of NVRTC: its locks would never be free in the child. Other threads wait, which costs
+  // little: the units of one call use all cores.
   const std::lock_guard lock(process_mutex(LockOrder::device_compiler));
   std::vector<std::string> cubins(units.size());
   std::vector<std::exception_ptr> errors(units.size());
@@ -155,6 +157,7 @@ std::vector<std::string> compile_units(std::span<const std::string> units, const
 Code::LoadedModule::~LoadedModule() {
   if (!module) return;
   try {  // nothing of it may still be queued
+    const NotEnding working;
     wait(device);
     driver().cuModuleUnload(module);
   } catch (const std::exception&) {  // the device is lost, and its modules with it
@@ -182,6 +185,7 @@ Code::Code(const CodeImages& code, Device device) {
 }
 
 void Code::load(std::span<const std::string> images, std::span<const std::string> functions, Device device) {
+  const NotEnding working;
   for (const std::string& image : images)  // a text ends with a zero
     check(driver().cuModuleLoadData(&modules_.emplace_back(device).module, image.c_str()), "cuModuleLoadData");
   WEFT_CHECK(functions.empty() || !modules_.empty(), "functions without an image");

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/ending.hpp"
 #include "base/fail.hpp"
 #include "base/lazy.hpp"
 #include "base/once.hpp"
@@ -39,11 +40,16 @@ Pointer address(const void* data) { return reinterpret_cast<Pointer>(data); }
 
 void free_block(Storage* storage) {
   auto* block = static_cast<DeviceBlock*>(storage);
-  slot_of(block->device).memory.give(block->data, block->capacity);
+  try {
+    const NotEnding working;
+    slot_of(block->device).memory.give(block->data, block->capacity);
+  } catch (const Error&) {  // the process ends, and its memory with it
+  }
   delete block;
 }
 
 Storage* allocate(Device device, std::size_t bytes, Queue* queue) {
+  const NotEnding working;
   DeviceState& state = use(device);
   auto block = std::make_unique<DeviceBlock>();
   block->capacity = DeviceMemory::capacity(bytes);
@@ -63,6 +69,7 @@ void share(Device a, Device b) {
 
 void copy(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes, Queue* queue) {
   if (bytes == 0) return;
+  const NotEnding working;
   const bool down = to_device.type == Device::Type::cpu, up = from_device.type == Device::Type::cpu;
   DeviceState& state = use(down ? from_device : to_device);
   WEFT_CHECK(!queue || queue->device == state.device, "a copy on a queue of a device that takes no part in it");
@@ -172,6 +179,7 @@ class DeviceRecording final : public RecordedWork {
   DeviceRecording& operator=(const DeviceRecording&) = delete;
   ~DeviceRecording() override {
     try {
+      const NotEnding working;
       use(device_);
       wait(device_);  // it may still run
       driver().cuGraphExecDestroy(program_);
@@ -298,6 +306,7 @@ void open(Slot& slot, Device device) {
   state.name = name;
   // Of Hopper what no later GPU has, too: the tensor cores' products of groups of warps.
   state.architecture = concat_text("sm_", state.major, state.minor, state.major == 9 ? "a" : "");
+  wait_before_end();  // the context asks to be told of the end
   register_failed_checks(free_block);
   device_interface(Device::Type::cuda) = {allocate, copy, synchronize, enter, error_word, record, marks};
 }
@@ -347,9 +356,13 @@ DeviceMemory& memory_of(Device device) {
   return slot_of(device).memory;
 }
 
-void wait(Device device) { check(driver().cuStreamSynchronize(use(device).queue.stream), "cuStreamSynchronize"); }
+void wait(Device device) {
+  const NotEnding working;
+  check(driver().cuStreamSynchronize(use(device).queue.stream), "cuStreamSynchronize");
+}
 
 void synchronize(Device device) {
+  const NotEnding working;
   wait(device);
   throw_failed_check(use(device), /*waits=*/true);
 }

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/ending.hpp"
 #include "base/fail.hpp"
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
@@ -34,6 +35,7 @@ class Loader {
         tried_ += (tried_.empty() ? "" : ", ") + path;
       }
     if (!handle_) fail("cuda", {}, what, " was not found: looked for ", tried_);
+    wait_before_end();
   }
   void read(std::initializer_list<Symbol> symbols) const {
     for (const Symbol& symbol : symbols) {
@@ -123,6 +125,7 @@ const Driver& driver() {
                   WEFT_SYMBOL(cuGetErrorString),
                   WEFT_SYMBOL(cuGetErrorName)});
     const int result = table.cuInit(0);
+    wait_before_end();  // it asks to be told of the end
     if (result != 0) {
       const char* text = nullptr;
       table.cuGetErrorString(result, &text);
