@@ -85,7 +85,10 @@ class Table {
           auto executable = find_or_compile(std::move(general.graph.graph), general.key, type.device);
           if (runtime::fits(executable->plan, general.graph.symbols))
             return {std::move(executable), std::move(general.graph.symbols)};
-        } catch (const Error&) {  // for the sizes of this call alone it is compiled below, or refused
+        } catch (const OutOfMemory&) {  // another call tries it again
+        } catch (const Error&) {        // for the sizes of each call alone it is compiled below, or refused
+          const std::lock_guard lock(process_mutex(LockOrder::device_kernels));
+          sizes_[general.key] = never;
         }
     }
     return {find_or_compile(std::move(own.graph.graph), own.key, type.device), std::move(own.graph.symbols)};
@@ -126,7 +129,12 @@ class Table {
     asked.key = structure_text(asked.graph.graph);
     const std::lock_guard lock(process_mutex(LockOrder::device_kernels));
     if (sizes_.size() >= capacity) sizes_.clear();
-    asked.is_wanted = ++sizes_[asked.key] > most_sizes(op) && conditions_hold(asked.graph.graph, asked.graph.symbols);
+    int& count = sizes_[asked.key];
+    if (count == never) {
+      asked.is_wanted = false;
+      return asked;
+    }
+    asked.is_wanted = ++count > most_sizes(op) && conditions_hold(asked.graph.graph, asked.graph.symbols);
     return asked;
   }
 
@@ -182,6 +190,7 @@ class Table {
   }
 
   static constexpr std::size_t capacity = 4096;
+  static constexpr int never = -1;  // a count of sizes: the graph for all sizes can't be compiled
   std::map<std::string, std::shared_ptr<const Executable>> executables_;
   std::map<std::string, int> sizes_;  // by the graph for all sizes
   std::int64_t compiled_ = 0;
