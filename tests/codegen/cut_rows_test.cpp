@@ -2,15 +2,14 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstring>
 #include <limits>
-#include <map>
 
 #include "loop/online.hpp"
 #include "loop/parse.hpp"
 #include "loop/stages.hpp"
 #include "tests/codegen/cpp_support.hpp"
 #include "tests/codegen/cuda_support.hpp"
+#include "tests/codegen/stages.hpp"
 
 using namespace weft;
 using namespace weft::test;
@@ -49,16 +48,6 @@ loop::Kernel softmax_and_more() {
   return kernel;
 }
 
-std::vector<Trial> trials_of(const loop::Stages& stages, const std::string& name) {
-  std::vector<Trial> trials;
-  for (loop::Kernel kernel : stages.kernels) {
-    loop::verify(kernel);
-    kernel.name += "_" + name + "_" + std::to_string(trials.size());
-    trials.emplace_back(std::move(kernel));
-  }
-  return trials;
-}
-
 // Equal elements in two parts; a part of -inf alone; a NaN; -inf alone.
 std::vector<float> sample_rows() {
   constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -77,22 +66,8 @@ bool is_near(float value, double expected) {
 }
 
 void check_on_host(const loop::Stages& stages, const std::string& name) {
-  std::vector<Trial> trials = trials_of(stages, name);
-  std::shared_ptr<Library> library;
-  const std::vector<runtime::KernelFunction> functions = compile_all(trials, host_isa(), library);
-  std::map<std::int32_t, std::vector<std::byte>> memory;
   const std::vector<float> x = sample_rows();
-  memory[0].resize(x.size() * sizeof(float));
-  std::memcpy(memory[0].data(), x.data(), memory[0].size());
-  for (std::size_t i = 0; i < trials.size(); ++i) {
-    std::vector<void*> pointers;
-    for (const loop::Buffer& buffer : trials[i].kernel.buffers) {
-      std::vector<std::byte>& bytes = memory[buffer.value];
-      bytes.resize(std::max(bytes.size(), storage_bytes(buffer.dtype, buffer.elements.constant())));
-      pointers.push_back(bytes.data());
-    }
-    functions[i](pointers.data(), nullptr, 0, trials[i].units());
-  }
+  StageMemory memory = run_stages(stages, name, x);
   const auto* softmax = reinterpret_cast<const float*>(memory[1].data());
   const auto* log_sum = reinterpret_cast<const float*>(memory[2].data());
   const auto* position = reinterpret_cast<const Int*>(memory[3].data());

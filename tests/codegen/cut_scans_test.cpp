@@ -3,9 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstring>
 #include <limits>
-#include <map>
 
 #include "codegen/cuda.hpp"
 #include "loop/parse.hpp"
@@ -14,6 +12,7 @@
 #include "runtime/cuda/code.hpp"
 #include "tests/codegen/cpp_support.hpp"
 #include "tests/codegen/cuda_support.hpp"
+#include "tests/codegen/stages.hpp"
 
 using namespace weft;
 using namespace weft::test;
@@ -58,16 +57,6 @@ loop::Kernel sums_and_more(Int length, bool columns) {
   return kernel;
 }
 
-std::vector<Trial> trials_of(const loop::Stages& stages, const std::string& name) {
-  std::vector<Trial> trials;
-  for (loop::Kernel kernel : stages.kernels) {
-    loop::verify(kernel);
-    kernel.name += "_" + name + "_" + std::to_string(trials.size());
-    trials.emplace_back(std::move(kernel));
-  }
-  return trials;
-}
-
 // Equal elements in several chunks, a NaN in the second row, -inf first in the third.
 std::vector<float> sample_rows(Int length, bool columns) {
   std::vector<float> x(static_cast<std::size_t>(rows * length));
@@ -88,22 +77,8 @@ bool is_near(float value, double expected, double within) {
 }
 
 void check_on_host(const loop::Stages& stages, Int length, bool columns, const std::string& name) {
-  std::vector<Trial> trials = trials_of(stages, name);
-  std::shared_ptr<Library> library;
-  const std::vector<runtime::KernelFunction> functions = compile_all(trials, host_isa(), library);
-  std::map<std::int32_t, std::vector<std::byte>> memory;
   const std::vector<float> x = sample_rows(length, columns);
-  memory[0].resize(x.size() * sizeof(float));
-  std::memcpy(memory[0].data(), x.data(), memory[0].size());
-  for (std::size_t i = 0; i < trials.size(); ++i) {
-    std::vector<void*> pointers;
-    for (const loop::Buffer& buffer : trials[i].kernel.buffers) {
-      std::vector<std::byte>& bytes = memory[buffer.value];
-      bytes.resize(std::max(bytes.size(), storage_bytes(buffer.dtype, buffer.elements.constant())));
-      pointers.push_back(bytes.data());
-    }
-    functions[i](pointers.data(), nullptr, 0, trials[i].units());
-  }
+  StageMemory memory = run_stages(stages, name, x);
   const auto* sums = reinterpret_cast<const float*>(memory[1].data());
   const auto* places = reinterpret_cast<const Int*>(memory[2].data());
   const auto* totals = reinterpret_cast<const float*>(memory[3].data());
