@@ -118,8 +118,13 @@ std::string DeviceWriter::unrounded(const Instruction& it) const {
     case Kind::bitcast:
       return std::string("cast_bits<") + memory_type(it.dtype) + ", " + memory_type(at(it.args[0]).dtype) + ">(" +
              v(it.args[0]) + ")";
-    case Kind::random_bits:
-      return "random_bits(" + v(it.args[0]) + ", " + v(it.args[1]) + ", long(" + text_of(it.index) + "))";
+    case Kind::random_bits: {
+      // A pack of whole counters.
+      const bool is_shared =
+          inside_ == Inside::element && team_.width % 4 == 0 && !lies_apart() && text_of(it.index) == pack_axis_name();
+      return "random_bits(" + v(it.args[0]) + ", " + v(it.args[1]) + ", " +
+             (is_shared ? "long(begin), j)" : "long(" + text_of(it.index) + "))");
+    }
     default: WEFT_CHECK(false, kernel_.name, ": no value");
   }
 }

@@ -33,6 +33,18 @@ TEST_CASE("CUDA: a thread has a pack of the columns of many rows, and a column o
   CHECK(contains(text, "const float v2 = join_packs_of_columns<32, 8>(r2);"));
 }
 
+TEST_CASE("CUDA: random words of a pack are those of whole counters, where it is known that it begins at one") {
+  const auto drawn = [](const std::string& axes, const std::string& index) {
+    return cuda_of("drawn(i64 p0[2], out f32 p1[65536])\n  " + axes + R"(
+  once 0 v0 i64 = p0[0]
+  once 0 v1 i64 = p0[1]
+  outer0 v2 i64 = random_bits(v0, v1; )" +
+                   index + ")\n  outer0 v3 f32 = cast(v2)\n  outer0 p1[" + index + "] = v3\n");
+  };
+  CHECK(contains(drawn("outer i0<65536 vector", "i0"), "random_bits(v0, v1, long(begin), j)"));
+  CHECK(contains(drawn("outer i0<64 outer i1<1024 vector", "1024*i0 + i1"), "random_bits(v0, v1, long(1024*i0 + i1))"));
+}
+
 TEST_CASE("CUDA: few columns, and rows that begin at no word, have a thread a column") {
   const std::string few = cuda_of(R"(few(bf16 p0[65536], out f32 p1[256])
   outer i0<256 vector inner i1<256
