@@ -89,10 +89,14 @@ Tensor multinomial(At probabilities, std::int64_t count, bool replacement = fals
 // Sets elements to zero with this probability and scales the others, so that the expectation stays. Integers
 // become f32 first.
 Tensor dropout(At x, double probability, Generator& generator = default_generator());
-// 0 ... count-1 in random order, on the host (not inside a compiled function). A tensor of them on a device, or in a
-// compiled function, is argsort(default_generator().bits({count}, device)): another order.
+// 0 ... count-1 in random order, on the host (not inside a compiled function). Throws where the count is not 0 to
+// 2^31 - 1.
 std::vector<std::int64_t> permutation(std::int64_t count, Generator& generator = default_generator(),
                                       Loc loc = Loc::current());
+// The same as a tensor [count], on any device and in a compiled function too. It is the order of the generator's next
+// words, argsort(generator.bits({count}, device)): another order than the vector's, and the same on all devices. Throws
+// also where the dtype does not hold all of the numbers.
+Tensor permutation(std::int64_t count, Generator& generator, RangeOptions options, Loc loc = Loc::current());
 
 // Draws from the default generator, with options.
 inline Tensor uniform(Sizes sizes, Options options, Loc loc = Loc::current()) {
@@ -110,6 +114,9 @@ inline Tensor normal(Sizes sizes, double mean, double deviation, Options options
 inline Tensor randint(Sizes sizes, std::int64_t low, std::int64_t high, RangeOptions options,
                       Loc loc = Loc::current()) {
   return randint(sizes, low, high, default_generator(), options, loc);
+}
+inline Tensor permutation(std::int64_t count, RangeOptions options, Loc loc = Loc::current()) {
+  return permutation(count, default_generator(), options, loc);
 }
 inline Tensor cauchy(Sizes sizes, double median, double sigma, Options options, Loc loc = Loc::current()) {
   return cauchy(sizes, median, sigma, default_generator(), options, loc);

@@ -356,10 +356,15 @@ Tensor dropped(const Tensor& value, double probability, const Draw& draw, Loc lo
   return where(kept, probability == 1 ? value : value / (1 - probability), 0);
 }
 
+static void check_permuted(std::int64_t count, Loc loc) {
+  if (count < 0 || count > INT32_MAX) fail("permutation", loc, "of ", count, " elements");
+}
 std::vector<std::int64_t> permutation(std::int64_t count, Generator& generator, Loc loc) {
   LooseComposite call("permutation", loc);
-  if (recorder().trace()) fail("permutation", call.loc(), "is made on the host: not inside a compiled function");
-  if (count < 0 || count > INT32_MAX) fail("permutation", call.loc(), "of ", count, " elements");
+  if (recorder().trace())
+    fail("permutation", call.loc(),
+         "is made on the host: not inside a compiled function, where permutation(count, RangeOptions()) is a tensor");
+  check_permuted(count, call.loc());
   Tensor words = generator.bits({count}, {}, call.loc());
   View<const std::int32_t> random = words.data<std::int32_t>(call.loc());
   std::vector<std::int64_t> order(static_cast<std::size_t>(count));
@@ -369,6 +374,13 @@ std::vector<std::int64_t> permutation(std::int64_t count, Generator& generator, 
     std::swap(order[left - 1], order[chosen]);
   }
   return order;
+}
+Tensor permutation(std::int64_t count, Generator& generator, RangeOptions options, Loc loc) {
+  LooseComposite call("permutation", loc);
+  check_permuted(count, call.loc());
+  if (count > 0 && !holds_all(options.dtype, 0, count - 1))
+    fail("permutation", call.loc(), info(options.dtype).name, " does not hold all integers of [0, ", count, ")");
+  return cast(argsort(generator.bits({count}, options.device, call.loc())), options.dtype);
 }
 
 }  // namespace weft

@@ -252,14 +252,24 @@ TEST_CASE("options choose the dtype and not the numbers, with a generator or in 
 }
 
 TEST_CASE("a permutation that is a tensor, as weft/random.hpp says, in a compiled function too") {
-  const auto shuffled = [] { return argsort(default_generator().bits({1000}, Device::cpu())); };
-  const auto compiled = compile([](const Tensor& x) { return gather(x, argsort(default_generator().bits({1000}))); });
+  const auto shuffled = [] { return permutation(1000, {.device = Device::cpu()}); };
+  const auto compiled = compile([](const Tensor& x) { return gather(x, permutation(1000, RangeOptions())); });
   const Tensor identity = arange(1000);
   seed(3);
   for (const Tensor& order : {shuffled(), compiled(identity)}) {
+    CHECK(order.dtype() == DType::i64);
     CHECK(all(sort(order).values == identity).item<bool>());
     CHECK(!all(order == identity).item<bool>());
   }
+  Generator one(5), same(5);
+  const Tensor order = permutation(100, one, {.dtype = DType::i32});
+  CHECK(order.dtype() == DType::i32);
+  CHECK(all(order == argsort(same.bits({100}))).item<bool>());
+  CHECK(!all(permutation(100, one, RangeOptions()) == order).item<bool>());  // the generator's next draw
+  CHECK(permutation(0, RangeOptions()).size(0) == 0);
+  CHECK(permutation(256, {.dtype = DType::u8}).dtype() == DType::u8);
+  test::refused([] { permutation(257, {.dtype = DType::u8}); }, "u8 does not hold all integers of [0, 257)");
+  test::refused([] { permutation(-1, RangeOptions()); }, "-1 elements");
 }
 
 TEST_CASE("a wide interval: the difference of its ends may be more than the dtype holds") {
