@@ -132,6 +132,34 @@ TEST_CASE("cuda: scans of columns, few and many, in chunks and not") {
   check<1>({3, 700, 20});
 }
 
+TEST_CASE("cuda: scans and the first few of an order, where sizes are symbols") {
+  auto integers = compile(of_integers<1>, {.dynamic = true});
+  auto columns = compile(of_integers<0>, {.dynamic = true});
+  auto positions = compile(extremes<1>, {.dynamic = true});
+  auto few = compile(
+      [](const Tensor& x) {
+        const auto [values, indices] = topk(x, 5);
+        return std::vector<Tensor>{values, indices, kthvalue(x, 3).values};
+      },
+      {.dynamic = true});
+  for (const auto& [n, m] : {std::pair<int, int>{3, 300}, {2, 70001}, {1, 262139}, {600, 130}}) {
+    CAPTURE(n);
+    CAPTURE(m);
+    const Tensor x = (round(sample({n, m}, 5) * 100) / 4).eval(), there = to(x, Device::cuda()).eval();
+    const Tensor whole = cast(x, DType::i64).eval(), whole_there = to(whole, Device::cuda()).eval();
+    const std::vector<std::pair<std::vector<Tensor>, std::vector<Tensor>>> all_of = {
+        {integers(whole_there), of_integers<1>(whole)},
+        {columns(whole_there), of_integers<0>(whole)},
+        {positions(there), extremes<1>(x)},
+        {few(there), {topk(x, 5).values, topk(x, 5).indices, kthvalue(x, 3).values}}};
+    for (const auto& [found, expected] : all_of)
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        CAPTURE(i);
+        CHECK(same_bits(here(found[i]), here(expected[i])));
+      }
+  }
+}
+
 TEST_CASE("cuda: a scan of 2^26 elements is right to the last ones, and along both axes of 2^23") {
   const Tensor x = sample({1 << 26}, 6);
   check_floats<0>(x, 0x1p-23);
