@@ -128,7 +128,7 @@ Verification verify(const F& f, const FunctionHandle& function, A&... argument) 
   struct Way {
     const char* name;
     Backend backend;
-    Run run;  // empty where it does not differ
+    Run run;  // empty if the results are equal
   } ways[] = {
       {"compiled", Backend::compiled, {}}, {"eager", Backend::eager, {}}, {"reference", Backend::reference, {}}};
   CompileOptions changed = own;

@@ -32,7 +32,7 @@ Value run(const Graph& graph, std::span<const Value> inputs) {
   return values[graph.number(graph.outputs[0])];
 }
 
-// Nothing where the library is absent or has no good kernel for it.
+// Nullopt if the library is absent or has no good kernel for these sizes.
 std::optional<Value> by_library(Op op, const Convolution& attributes, const Type& type, const Value& a,
                                 const Value& b) {
   const runtime::onednn::Library* const library = runtime::onednn::library();

@@ -51,7 +51,7 @@ Graph graph_of(Op op, const Attributes& attributes, const Type& type, std::span<
   return graph_of(std::move(inputs), node, 1);
 }
 
-// Whose kernels are of the general kind, and take a number of elements as an argument.
+// Operations whose generated code is nearly the same for all sizes, which are arguments of the kernel.
 bool is_general(Op op) {
   switch (info(op).kind) {
     case OpKind::pointwise:
@@ -62,15 +62,15 @@ bool is_general(Op op) {
   }
 }
 
-// How many sizes of an operation have an executable of their own. The next ones share one. Kernels of the general kind
-// have the same code for all sizes, and are found in the cache.
+// The number of sizes for which an operation gets executables of their own. All further sizes share one. The code of
+// general operations is mostly the same for all sizes, so the cache has it.
 int most_sizes(Op op) { return is_general(op) ? 16 : 4; }
 
-// Executables by the structure of their graph. Emptied when full: what is in use comes back from the disk cache.
+// Executables by the structure of their graph. Emptied when full: the disk cache still has those in use.
 class Table {
  public:
-  // The executable of one operation, and the values of its symbols: for its sizes alone, or for all that differ in
-  // them.
+  // The executable of one operation, for its sizes alone or for all sizes, and the values of the executable's symbols
+  // in this call.
   struct Found {
     std::shared_ptr<const Executable> executable;
     std::vector<std::int64_t> symbols = {};
@@ -122,7 +122,7 @@ class Table {
     asked.key = structure_text(asked.graph.graph);
     return asked;
   }
-  // Wanted from the time on when the operation was asked for with many sizes.
+  // `is_wanted` once the operation was asked for with many sizes.
   Asked ask_for_all_sizes(Op op, const Attributes& attributes, const Type& type, std::span<const Type> operands,
                           Loc loc) {
     Asked asked{general_graph(op, attributes, type, operands, Symbolic::starts_and_sizes, loc), {}};
@@ -150,7 +150,7 @@ class Table {
       }
     return add(std::span(&key, 1), {compile_graph(std::move(graph), {})});
   }
-  // Of the nodes that come, one for each primitive and dtypes: others of it mostly have the same code.
+  // Adds one of the coming nodes for each primitive and dtypes: further ones mostly have the same code.
   void add_coming(std::vector<Graph>& graphs, std::vector<std::string>& keys, Device device) {
     std::set<std::string> seen;
     for (const Node* const node : coming_nodes()) {
@@ -179,7 +179,7 @@ class Table {
     const auto found = executables_.find(key);
     return found == executables_.end() ? nullptr : found->second;
   }
-  // Others run theirs meanwhile; of two that compile the same, the first to end is kept. The first is given back.
+  // If two threads compile the same operation, the first result is kept. Returns the executable of keys[0].
   std::shared_ptr<const Executable> add(std::span<const std::string> keys,
                                         const std::vector<std::shared_ptr<const Executable>>& made) {
     const std::lock_guard lock(process_mutex(LockOrder::device_kernels));

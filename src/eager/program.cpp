@@ -192,12 +192,12 @@ class Execution {
 
   // ---- rows ---------------------------------------------------------------------------------------------------------
 
-  // What one thread computes with: slots, and room for what is gathered or converted.
+  // Scratch memory of one thread: slots for values, and buffers for gathered or converted rows.
   struct Memory {
     std::unique_ptr<std::byte[]> bytes;
     std::vector<std::byte*> slots;
     std::byte* rooms[7];
-    // What was gathered last for each operand: the next operation often reads it again.
+    // The rows that were gathered last for each operand: the next operation often reads them again.
     struct {
       const Source* source = nullptr;
       std::int64_t begin = 0, count = 0;
@@ -247,7 +247,7 @@ class Execution {
     }
   }
 
-  // What an operation reads or writes, as far as it is the same for each block.
+  // An operand or a result of an operation: all that is the same for each block.
   struct Access {
     std::byte* memory = nullptr;  // row 0; null: in a slot
     std::size_t stride = 0;       // bytes from a row to the next

@@ -126,7 +126,7 @@ class Lowering {
                      static_cast<int>(axis)};
     }
   }
-  // The largest value, other than what a take has in between.
+  // The largest value, not counting the intermediate values of takes.
   void choose_domain() {
     std::vector<bool> between(sizes_.size(), false);
     for (std::size_t i = 0; i < sizes_.size(); ++i)
@@ -143,7 +143,7 @@ class Lowering {
     return by_rows(from) && (stage == Stage::row || stage == Stage::view || stage == Stage::before) &&
            program_->placed_[static_cast<std::size_t>(take.index)].stage == Stage::before;
   }
-  // Of nodes that only such takes read nothing is computed.
+  // Nodes that only such takes read are not computed.
   void place_inside() {
     for (std::size_t i = sizes_.size(); i-- > 0;) {
       if (placed(i).stage != Stage::after || node(i).op != Op::permute || is_output(i)) continue;
@@ -253,7 +253,7 @@ class Lowering {
     return outer_all && inner_none && fills ? Stage::folded : Stage::after;
   }
 
-  // What is needed as a whole: by nodes after the rows, and by the caller.
+  // Values that are needed as a whole: by nodes after the rows, and by the caller.
   void mark_wholes() {
     std::vector<bool> needed(sizes_.size(), false);
     for (const Tensor& output : graph().outputs) needed[graph().number(output)] = true;

@@ -73,7 +73,7 @@ struct Blocks {
   }
 };
 
-// What a total is rounded from: float partials are joined as double.
+// The type in which partial results are joined: double for floats.
 template <class T>
 struct TotalOf {
   using type = double;

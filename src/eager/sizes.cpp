@@ -16,7 +16,7 @@ class Symbols {
   Symbols(const Symbols&) = delete;
 
   Dim start(std::int64_t value) { return add(value, 0); }
-  // 0 and 1 stay: code for them is another.
+  // Sizes 0 and 1 stay constants: they have other code.
   Dim size(Dim dim) {
     const std::int64_t value = dim.constant();
     if (value < 2) return dim;

@@ -109,7 +109,7 @@ class Analyzer {
     }
   }
 
-  // What it costs to have a value again, its inner operands included.
+  // The cost of recomputing a value together with its inner operands.
   void find_costs() {
     constexpr int enough = 1000;
     costs_.resize(kernel_.body.size());
@@ -123,7 +123,7 @@ class Analyzer {
     }
   }
 
-  // A store of an earlier walk that holds value `i` unrounded, and is in the same loops.
+  // A store of an earlier walk, in the same loops, from which value `i` can be reloaded unrounded.
   int store_of(int i, int phase) {
     for (int s = i + 1; s < size(); ++s)
       if (at(s).kind == Kind::store && at(s).args[0] == i && facts(s).phase < phase && facts(s).axes == facts(i).axes)
@@ -144,7 +144,7 @@ class Analyzer {
       case KeepLimits::What::values_and_loads: return true;
       case KeepLimits::What::packs: break;
     }
-    // A pack is fetched before anything is computed: neither its place nor a predicate may depend on a value.
+    // Packs are fetched before anything is computed, so neither address nor predicate may depend on a computed value.
     return v.kind == Kind::load && v.args[0] < 0 && values_in(v.index).empty() &&
            access(kernel_, result_, v.index).kind == Access::Kind::contiguous;
   }

@@ -52,7 +52,7 @@ class DeviceNest : Nester {
   const Analysis& analysis() const { return nest_.analysis; }
   const Team& team() const { return nest_.team; }
 
-  // What lies across the lanes passes through shared memory, a tile at a time: threads are neighbours on one of its
+  // Transposed operands pass through shared memory, a tile at a time: threads are neighbours on one of its
   // axes where they read or write across, on the other where they do all else.
   void tiles() {
     const int row = team().across;
@@ -82,7 +82,7 @@ class DeviceNest : Nester {
         });
         add(Do::barrier);
       }
-      // What is the same for a pack is computed before it: its loads may need it as an index.
+      // Values that are the same for a whole pack are computed before it: loads may use them as indices.
       const auto some = [&](bool lanes, bool last) {
         for (const int i : others)
           if (facts(i).vector == lanes && (at(i).kind == Kind::store) == last) compute(i);
@@ -158,7 +158,7 @@ class DeviceNest : Nester {
     some(false, true);
   }
 
-  // What a scan's operand is computed from, in this walk.
+  // The values of this walk that a scan's operand depends on.
   std::vector<bool> below(const std::vector<Step>& steps, int scan) const {
     std::vector<bool> needed(kernel_.body.size(), false);
     needed[static_cast<std::size_t>(at(scan).args[0])] = true;
@@ -172,7 +172,7 @@ class DeviceNest : Nester {
     return needed;
   }
 
-  // What is outside of the walks at a phase. Stores come last: other members may still read what they overwrite.
+  // The statements of a phase outside of the walks. Stores come last: other threads may still read what they overwrite.
   void level(int phase) {
     const auto here = [&](int i) { return !facts(i).inner && facts(i).phase == phase && !is_once(i); };
     for (int i = 0; i < size(); ++i)

@@ -13,7 +13,7 @@ using Do = Statement::Kind;
 
 class HostNest : Nester {
  public:
-  // Short: of rows of at most KeepLimits::elements, which may be kept though their length is symbolic.
+  // Short: rows of at most KeepLimits::elements. These may be kept even if their length is symbolic.
   HostNest(const Kernel& kernel, bool of_short_rows) : Nester(kernel) {
     const KeepLimits limits{.symbolic = of_short_rows};
     nest_.analysis = analyze(kernel, limits);
@@ -38,7 +38,7 @@ class HostNest : Nester {
   int vector() const { return kernel_.vector_axis; }
   const Analysis& analysis() const { return nest_.analysis; }
 
-  // What is outside of the walks and not on the lanes: once, on no axis at all; or in a unit, by phase.
+  // Scalar statements outside of the walks: those of no axis run once, the others in each unit, phase by phase.
   void uniform(bool once, int phase) {
     for (int i = 0; i < size(); ++i)
       if (is_uniform(i) && facts(i).phase == phase && is_once(i) == once && !is_of_column(i)) compute(i);
@@ -164,7 +164,7 @@ class HostNest : Nester {
     }
   }
 
-  // Whether the order of additions shows: then a row of several runs is packed, so that its tree is that of one run.
+  // Whether the result depends on the order of additions. If so, a row of several runs is packed into one first.
   bool rounds(int i) const {
     return (at(i).op == Op::sum || at(i).op == Op::prod) && is_floating(at(at(i).args[0]).dtype);
   }

@@ -6,8 +6,8 @@ namespace weft::loop {
 
 namespace {
 
-// The largest absolute value that an index can have; nothing where a symbol leaves it open. `largest`: of its parts,
-// too.
+// The largest absolute value of an index, or nothing if a symbol has no bound. `largest` becomes the largest value of
+// any part of it.
 std::optional<double> magnitude(Dim dim, double& largest, const SymbolBound& symbol) {
   double total = 0;
   for (const DimTerm& term : dims::terms(dim)) {

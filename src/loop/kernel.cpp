@@ -62,7 +62,7 @@ Cost cost(const Kernel& kernel) {
     if (instruction.kind == Kind::reduce) times = all;
     if (instruction.kind == Kind::load || instruction.kind == Kind::store) {
       const Buffer& buffer = kernel.buffers[static_cast<std::size_t>(instruction.buffer)];
-      // What a predicate admits is at most the buffer.
+      // A predicate admits at most the elements of the buffer.
       if (instruction.args[0] >= 0 && instruction.kind == Kind::load && dims::proves_less(buffer.elements, times))
         times = buffer.elements;
       total.bytes = total.bytes + storage_bytes(info(buffer.dtype), times);

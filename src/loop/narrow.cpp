@@ -6,7 +6,7 @@ namespace weft::loop {
 
 namespace {
 
-// Fewer are not worth the packing of their elements.
+// With fewer rows, packing the elements costs more than it saves.
 constexpr std::int64_t least_rows = 16;
 
 bool is_simple(const Instruction& it) {
@@ -29,8 +29,8 @@ bool qualifies(const Kernel& kernel) {
          std::all_of(kernel.body.begin(), kernel.body.end(), is_simple);
 }
 
-// An instruction has two places: inside of the walk over rows and columns, where an index has its row and its column
-// from the vector axis, and outside of it, where the column is an axis of its own. What depends on neither is one.
+// An instruction may exist twice: inside of the walk over rows and columns, where row and column follow from the vector
+// axis, and outside of it, where the column is an axis of its own. One that depends on neither exists once.
 class Narrowing {
  public:
   explicit Narrowing(const Kernel& before) : before_(before), after_(before) {
@@ -69,7 +69,7 @@ class Narrowing {
  private:
   using Numbers = std::vector<std::int32_t>;
 
-  // Nothing that it reads differs between the two places.
+  // Its operands are the same inside and outside of the walk.
   bool is_same(const Instruction& it, std::int32_t within) const {
     if (within < 0 || it.kind == Kind::store) return false;
     for (const std::int32_t arg : it.args)

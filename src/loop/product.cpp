@@ -21,7 +21,7 @@ bool has_form(const Kernel& kernel) {
                       [](const Instruction& it) { return it.kind == Kind::store && it.level == Level::inner; });
 }
 
-// A product that is cast back to the dtype from which both its operands were cast is done in that: it wraps alike.
+// A product of integers that were widened, cast back to their dtype, is computed in that dtype: it wraps to the same.
 void narrow(Kernel& kernel, std::int32_t product) {
   const auto at = [&](std::int32_t i) -> Instruction& { return kernel.body[static_cast<std::size_t>(i)]; };
   const auto source = [&](int side) {

@@ -72,7 +72,7 @@ class ProductNest : Nester {
     return axes;
   }
 
-  // What these need, operands first.
+  // These instructions and all that they depend on, operands first.
   std::vector<int> below(const std::vector<int>& values) const {
     std::vector<bool> needed(kernel_.body.size(), false);
     for (const int value : values) needed[static_cast<std::size_t>(value)] = true;
@@ -115,7 +115,7 @@ class ProductNest : Nester {
       });
     });
   }
-  // Whether memory that these load lies closely along an axis.
+  // Whether these loads read neighbouring elements along an axis.
   bool runs_along(const std::vector<int>& values, int axis) const {
     return std::any_of(values.begin(), values.end(), [&](int i) {
       const dims::Linear along = dims::linear_in(at(i).index, dims::axis(axis, extent(axis)));

@@ -28,7 +28,7 @@ class Elision {
   }
 
  private:
-  // Where a value of the kernel before is: rounded, and in f32 without its rounding. -1: not there.
+  // The new numbers of a value of the old kernel: rounded, and unrounded in f32. -1: there is none.
   struct Place {
     std::int32_t rounded = -1, wide = -1;
     DType dtype = DType::f32;

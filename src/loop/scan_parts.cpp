@@ -14,7 +14,7 @@ DType dtype_of_totals(const Instruction& scan) {
   return scan.op == Op::amax || scan.op == Op::amin ? scan.dtype : DType::f64;
 }
 
-// What changes nothing where it is joined.
+// The identity of the operation: joining it changes nothing.
 Instruction identity(Op op, DType dtype) {
   Instruction it;
   it.dtype = dtype;

@@ -90,14 +90,14 @@ class Cutter {
   // Columns that fill the lanes of a block.
   static constexpr std::int64_t full_block = 128;
 
-  // What is found in a walk: reductions and scans whose operands need no others that are still to be found.
+  // The reductions and scans of the next walk: those whose operands depend only on earlier ones.
   struct Walk {
     std::vector<int> reductions, scans;
     std::vector<bool> first, second, later;  // stores: in the walk, with its reductions, after it
   };
   Walk next_walk() const {
     Walk next{{}, {}, none_of(kernel_), none_of(kernel_), none_of(kernel_)};
-    // By instruction: needs what is not found before this walk; needs what is not found with its reductions.
+    // By instruction: depends on a result of this walk or a later one; depends on a result of a later walk.
     std::vector<bool> waits = none_of(kernel_), waits_longer = waits;
     for (std::size_t i = 0; i < waits.size(); ++i) {
       const Instruction& it = kernel_.body[i];
@@ -226,7 +226,7 @@ class Cutter {
       if (a != cut_) number = number * kernel_.axes[a].extent + axis_dim(kernel_.axes, a);
     return number;
   }
-  // In place of the reductions: what the join has stored.
+  // Loads of the joined results replace the reductions.
   void read_results(const std::vector<int>& reductions, std::size_t results) {
     for (std::size_t r = 0; r < reductions.size(); ++r) {
       Instruction& it = kernel_.body[static_cast<std::size_t>(reductions[r])];

@@ -62,7 +62,7 @@ void lerp_into(Tensor& average, const Tensor& value, At weight);
 template <class M>
 LeafList& flattened(M& model, LeafList& leaves) {
   (void)weft::detail::check_model<M>();
-  if constexpr (weft::detail::Flattenable<M>) weft::detail::flatten(model, leaves);  // else that is said already
+  if constexpr (weft::detail::Flattenable<M>) weft::detail::flatten(model, leaves);  // else check_model has failed
   return leaves;
 }
 }  // namespace detail

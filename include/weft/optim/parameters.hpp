@@ -25,7 +25,7 @@ class Parameters {
   template <class M>
   Parameters(const M& model) : description_(&weft::detail::Description<M>::value) {
     (void)weft::detail::check_model<M>();
-    if constexpr (weft::detail::Flattenable<M>) weft::detail::flatten(model, leaves_);  // else that is said already
+    if constexpr (weft::detail::Flattenable<M>) weft::detail::flatten(model, leaves_);  // else check_model has failed
     select();
   }
   template <class M>

@@ -27,7 +27,7 @@ struct Streams {
   }
 };
 
-// Work of the queue may still read it. It has counted as borrowed, so that nobody takes it for memory of the device.
+// Queued work may still read the memory, so this waits. The block is `borrowed`, so that nobody donates it to a result.
 void free_on_host(Storage* storage) {
   try {
     wait(storage->device);

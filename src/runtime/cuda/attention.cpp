@@ -181,8 +181,8 @@ void build(const AttentionSizes& sizes, DnnGraph& graph) {
   sizes.is_backward ? builder.backward() : builder.forward();
 }
 
-// What `ask` answers about these sizes, which is asked once. Nothing where the device or the library is not there, or
-// refuses the sizes. `ahead`: as Answers::find_ahead.
+// The answer of `ask` for these sizes, asked once a process. Nothing if device or library are missing, or if the
+// library refuses the sizes. `ahead`: as Answers::find_ahead.
 template <class Answer, class Ask>
 Answer answer_about(Device device, PerDevice<Answers<AttentionSizes, Answer>>& of_devices, const AttentionSizes& sizes,
                     bool ahead, const Ask& ask) {

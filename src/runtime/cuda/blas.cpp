@@ -1,5 +1,5 @@
-// The library thinks in columns: an operand is a stored matrix with unit stride down its columns, taken as it is or
-// transposed, and a result by rows is computed as its transpose.
+// cuBLASLt stores matrices by columns. An operand must have unit stride down its columns, and may be transposed; a
+// result that is stored by rows is computed as its transpose.
 #include "runtime/cuda/blas.hpp"
 
 #include <algorithm>
@@ -64,7 +64,8 @@ std::optional<Operand> operand(std::int64_t rows, std::int64_t columns, std::int
 struct BatchAxis {
   std::int64_t size, a, b, c;
 };
-// Axes that one stride continues are one. The last may be a strided batch of the library's; the others are walked here.
+// Merges batch axes where one stride continues the other. The library walks the last one, and the others are loops
+// here.
 std::vector<BatchAxis> batch_axes(const Matmul& product) {
   std::vector<BatchAxis> axes;
   for (std::size_t i = 0; i < product.batch.size(); ++i) {
@@ -82,7 +83,7 @@ std::vector<BatchAxis> batch_axes(const Matmul& product) {
   return axes;
 }
 
-// A product as the library is asked for it: result = left right, by columns.
+// A product in the terms of the library: result = left right, all stored by columns.
 struct Request {
   Operand left, right, result;
   bool swapped = false;  // left is b
@@ -93,7 +94,7 @@ std::optional<Request> request_for(const Matmul& p) {
   if (p.m == 0 || p.n == 0 || p.k == 0) return std::nullopt;
   std::optional<Operand> a = operand(p.m, p.k, p.a_row, p.a_column), b = operand(p.k, p.n, p.b_row, p.b_column);
   std::optional<Operand> c = operand(p.m, p.n, p.c_row, p.c_column);
-  // The library adds a bias down its columns: they are our rows.
+  // The library adds a bias to its columns, which are our rows.
   if (p.has_bias) c = Operand{p.n, p.m, std::max(p.c_row, p.n), true};
   if (!a || !b || !c) return std::nullopt;
   Request request{*a, *b, *c, false, {}};
@@ -118,7 +119,7 @@ struct Kind {
   DType result() const { return is_wide ? DType::f32 : dtype; }
 };
 
-// What kernels are timed on: the memory of a run, whose result is written again afterwards.
+// Kernels are timed on the memory of a run. The run then writes its result again.
 struct Trial {
   DeviceState& device;
   const void *left, *right;
@@ -193,7 +194,7 @@ struct Library {
     return all.of(device.device);
   }
 
-  // Products that run side by side have one each. They stay.
+  // Products that run side by side have a workspace each. They are never freed.
   void* workspace(const DeviceState& device, const Queue* queue) {
     std::atomic<Storage*>& of_lane = workspaces[device.lane_of(queue)];
     if (const Storage* known = of_lane.load(std::memory_order_acquire)) [[likely]]

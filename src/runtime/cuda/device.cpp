@@ -61,7 +61,7 @@ Storage* allocate(Device device, std::size_t bytes, Queue* queue) {
   return block.release();
 }
 
-// The memory of each may be read and written by copies of the other.
+// Lets copies of each device read and write memory of the other.
 void share(Device a, Device b) {
   slot_of(a).memory.share(b.index);
   slot_of(b).memory.share(a.index);
@@ -96,7 +96,7 @@ Queue* enter(Device device) {
 
 void* error_word(Device device) { return own_check_word(use(device)); }
 
-// Lanes while they are recorded: an event after each step that another lane waits for.
+// The lanes of a recording that is being made. A step that another lane waits for has an event after it.
 class Lanes {
  public:
   Lanes(DeviceState& state, std::span<const Ordered> steps) : state_(state), events_(steps.size() + most_lanes + 1) {
@@ -200,7 +200,7 @@ std::unique_ptr<RecordedWork> record(Device device, std::span<const Ordered> ste
   return std::make_unique<DeviceRecording>(device, steps, work);
 }
 
-// Events on the device's stream. What is held back waits for a word in the host's memory.
+// Events on the device's stream. hold() lets the stream wait for a word in the host's memory, which release() sets.
 class StreamMarks final : public Marks {
  public:
   explicit StreamMarks(Device device) : state_(use(device)) {
@@ -304,7 +304,7 @@ void open(Slot& slot, Device device) {
   state.check_words.open(state.queue.stream);
   state.device = state.queue.device = device;
   state.name = name;
-  // Of Hopper what no later GPU has, too: the tensor cores' products of groups of warps.
+  // sm_90a has instructions that no later GPU has: products of groups of warps (wgmma).
   state.architecture = concat_text("sm_", state.major, state.minor, state.major == 9 ? "a" : "");
   wait_before_end();  // the context asks to be told of the end
   register_failed_checks(free_block);

@@ -42,7 +42,7 @@ void DeviceMemory::open(Device device, int ordinal, Stream* stream) {
   limit_ = static_cast<std::int64_t>(options().cuda_memory_limit);
 }
 
-// Four classes an octave where blocks are kept in lists, so that few lists serve all sizes.
+// Small blocks have four size classes an octave, so that few lists serve all sizes.
 std::size_t DeviceMemory::capacity(std::size_t bytes) {
   if (bytes <= smallest) return smallest;
   if (bytes > largest_kept) return (bytes + smallest - 1) / smallest * smallest;
@@ -110,7 +110,7 @@ void* DeviceMemory::ask(std::size_t capacity) {
   return reinterpret_cast<void*>(pointer);
 }
 
-// Chunks go back where more are reserved than before, and than a tenth beyond the peak or than the limit.
+// Gives unused chunks back if the pools have grown beyond the limit, or beyond the peak of use and a tenth.
 void DeviceMemory::bound_reserved() {
   const std::int64_t before = reserved_.load(std::memory_order_relaxed), peak = peak_, limit = limit_;
   std::int64_t now = reserved();

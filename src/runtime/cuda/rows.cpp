@@ -13,7 +13,7 @@ namespace {
 
 std::int64_t in_parts(std::int64_t count, std::int64_t part) { return (count + part - 1) / part; }
 int bits_of(std::int64_t number) { return std::bit_width(static_cast<std::uint64_t>(number)); }
-// Of a list's place in a word, which is counted in 32 bits.
+// The bits that the place of an element takes in a word. Places have at most 32 bits.
 int place_bits(std::int64_t size) { return size > 0 ? bits_of(size - 1) : 0; }
 
 void check_sortable(const char* operation, std::int64_t size, int key_bits) {

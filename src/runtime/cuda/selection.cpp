@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t threads = 512, tile = 8192;  // of cuda_select.inc
 
-// What is left of `count` elements of a row where each piece leaves at most `wanted`.
+// The number of elements of a row that are left after a launch, which leaves at most `wanted` of each piece.
 std::int64_t left_of(std::int64_t count, std::int64_t wanted) {
   const std::int64_t pieces = (count + tile - 1) / tile;
   return (pieces - 1) * wanted + std::min(wanted, count - (pieces - 1) * tile);

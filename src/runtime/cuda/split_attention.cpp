@@ -29,7 +29,7 @@ KeyParts key_parts(const AttentionSizes& s, std::int64_t columns, bool has_clust
   const std::int64_t wanted_blocks = multiprocessors * std::max<std::int64_t>(columns_of_one_block / columns, 1);
   std::int64_t parts = 1;
   while (parts * 2 <= most_parts && parts * 2 * tiles <= wanted_blocks && parts * columns < s.keys) parts *= 2;
-  // A last wave that is not full costs long contexts more than a second kernel does.
+  // For long contexts, a last wave of blocks that does not fill the device costs more than a second kernel.
   const auto waves = [&](std::int64_t each) { return pieces(each * tiles, 2 * multiprocessors); };
   if (tiles > multiprocessors)
     for (std::int64_t more = parts * 2; more <= parts * 4 && more * keys_of_long_part <= s.keys; more *= 2)

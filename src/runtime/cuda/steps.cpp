@@ -36,7 +36,7 @@ DeviceKernelTable::DeviceKernelTable(const Preparation& preparation, std::size_t
 }
 
 void DeviceKernelTable::run(const StepCall& call) const {
-  // Each set has a share of what the device holds at once, by the work that it has.
+  // The blocks that the device holds at once are shared out to the sets by their work.
   const std::int64_t most = most_that_stride(device_);  // each block finds its set first
   const auto wanted = [&](const auto& set) { return std::max<std::int64_t>(call.numbers[set.first.begin], 0); };
   std::int64_t all = 0;
@@ -92,7 +92,7 @@ bool DeviceUpdate::fits(std::span<const std::int64_t> numbers, std::span<const R
   return fits_checked(host_, checked_, numbers, rooms);
 }
 
-// The value lies where the result does, and kernels write the slice.
+// There is nothing to do: the value is in the result's memory, and other kernels have written the slice there.
 bool DeviceUpdate::is_idle(const StepCall& call) const {
   const std::span<const std::int64_t> n = call.part(sizes_);
   return static_cast<std::byte*>(call.pointers[0]) + n[4] * element_ == call.pointers[3] && n[0] * n[1] * n[3] == 0;

@@ -87,7 +87,7 @@ std::size_t TensorCoreAttention::workspace(std::span<const std::int64_t> numbers
   return numbers_bytes(s) + lists;
 }
 
-// One call on its way to the queue.
+// The arguments of one call while its kernels are queued.
 struct TensorCoreAttention::Launch {
   const TensorCoreAttention& step;
   const AttentionSizes& s;

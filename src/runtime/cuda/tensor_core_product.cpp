@@ -18,7 +18,7 @@ namespace {
 
 using Tile = ProductTile;
 
-// A matrix whose columns lie beside each other, in boxes of so many rows of 64 columns.
+// The tensor map of a matrix that is stored by rows: boxes of `rows` rows and 64 columns.
 bool describe(TensorMap& map, DType dtype, const void* at, std::int64_t rows, std::int64_t columns, std::int64_t stride,
               std::uint32_t box_rows) {
   const MappedAxis axes[] = {{columns, 1, Tile::box}, {rows, stride, box_rows}};
