@@ -193,6 +193,9 @@ void DeviceLoops::open_team() {
   const std::string members = number(team_.members);
   if (analysis_.form == Form::columns) {
     if (team_.width == 1) {
+      constexpr std::int64_t rows_on_their_way = 8;
+      if ((kernel_.inner_count() % Dim(team_.members * rows_on_their_way)).same(Dim(0)))
+        line("#pragma unroll " + number(rows_on_their_way));
       open("for (index position = member; position < rows; position += " + members + ") {");
       return name_axes(analysis_.inner, "position");
     }
