@@ -136,6 +136,7 @@ class Generator : DeviceReductions {
         if (scans_ && analysis_.form == Form::columns) return write_rows_of_columns(it);
         if (team_.in_blocks && kept_in(it.body[0]) >= 0) return write_blocks_of_tile(it);
         if (reads_tile(it)) return write_reads_of_tile(it);
+        if (!row_.empty()) ask_for_row();
         team_.tile == 0            ? open_team()
         : product_ < 0             ? open_team_of_tile(it)
         : nest_.local(kept_in(it)) ? open_team_of_panel(it)
@@ -151,6 +152,7 @@ class Generator : DeviceReductions {
     write(it.body);
     while (depth_ > depth_outside) close();
     inside_ = outside;
+    if (it.role == Role::team) row_.clear();
   }
 
   // ---- rows whose packs are asked for ahead
@@ -209,6 +211,28 @@ class Generator : DeviceReductions {
     for (const int i : later_) line("later" + number(i) + "[turn]" + read_pack(i));
     while (depth_ > depth_outside) close();
     inside_ = outside;
+  }
+
+  // ---- a row of which a thread has several packs
+  // Whether packs are words is asked once, in front of them: all of them are then on their way together.
+  void ask_for_row() {
+    const Inside outside = inside_;
+    const int depth_outside = depth_;
+    std::string begins;
+    for (const int i : row_) {
+      line(pack_type(i) + " all" + number(i) + "[" + number(team_.turns) + "];");
+      begins += (begins.empty() ? "" : ", ") + buffer_name(at(i).buffer);
+    }
+    for (const bool words : {true, false}) {
+      open(words ? "if (at_words<" + number(team_.width) + ">(" + begins + ")) {" : "else {");
+      inside_ = Inside::turn;
+      open_positions();
+      open_pack();
+      for (const int i : row_)
+        line("all" + number(i) + "[turn]" + (words ? ".read_words(" + pack_place(i) + ");" : read_pack(i)));
+      while (depth_ > depth_outside) close();
+      inside_ = outside;
+    }
   }
 
   // The packs that a thread has of a row, in steps: in each it asks for those of the next one, of the next row in the
@@ -379,6 +403,8 @@ class Generator : DeviceReductions {
         line("const " + pack_type(i) + "& p" + number(i) + " = now" + number(i) + "[turn];");
       else if (std::ranges::find(later_, i) != later_.end())
         line("const " + pack_type(i) + "& p" + number(i) + " = later" + number(i) + "[turn];");
+      else if (std::ranges::find(row_, i) != row_.end())
+        line("const " + pack_type(i) + "& p" + number(i) + " = all" + number(i) + "[turn];");
       else if (std::ranges::find(in_registers_, i) != in_registers_.end())
         line("const " + pack_type(i) + "& p" + number(i) + " = read" + number(i) + "[turn];");
       else if (uses_ahead_ || reads_words_)
@@ -468,6 +494,8 @@ class Generator : DeviceReductions {
   const int product_ = loop::product_in(kernel_);
   const std::vector<int> ahead_ = loop::loads_ahead(kernel_, analysis_);
   const std::vector<int> later_ = loop::loads_of_later_walks(loop::choose_team(kernel_), kernel_);
+  // Empty once the first walk is written: later walks find what they need in registers.
+  std::vector<int> row_ = loop::loads_of_whole_row(loop::choose_team(kernel_), kernel_);
   bool uses_ahead_ = false;        // whose packs are there
   bool reads_words_ = false;       // packs begin at words here
   std::vector<int> in_registers_;  // loads of a tile that have been read

@@ -169,9 +169,11 @@ class Analyzer {
       const bool known = seen_.size() > static_cast<std::size_t>(i) && seen_[static_cast<std::size_t>(i)];
       if (known && may_keep(v)) {
         const bool kept = std::find(result_.kept.begin(), result_.kept.end(), i) != result_.kept.end();
-        if (const int store = store_of(i, phase); store >= 0) {
+        const int store = store_of(i, phase);
+        const bool is_worth_it = costs_[static_cast<std::size_t>(i)] >= 8 || v.kind == Kind::load || store >= 0;
+        if (store >= 0 && limits_.reloads) {
           step = {Step::How::reload, i, store};
-        } else if (kept || ((costs_[static_cast<std::size_t>(i)] >= 8 || v.kind == Kind::load) && can_keep())) {
+        } else if (kept || (is_worth_it && can_keep())) {
           if (!kept) keep(i);
           step.how = Step::How::recall;
         }

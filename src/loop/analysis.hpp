@@ -59,6 +59,7 @@ struct KeepLimits {
   std::int64_t elements = 4096;
   int buffers = 4;
   bool symbolic = false;  // rows whose length is symbolic as well: the loops then serve rows of so many elements alone
+  bool reloads = true;    // what a walk has stored is read back from there, and not kept
 };
 Analysis analyze(const Kernel& kernel, const KeepLimits& limits = {});
 

@@ -143,16 +143,23 @@ void share_row(const Kernel& kernel, std::int64_t share, Analysis& analysis, Tea
     team.members = std::min(team.members, most_members_of_scans);
   team.threads = team.members <= 32 && !rows.same(Dim(1)) ? 256 : team.members;
   if (!inner.is_constant()) return;
-  // Kept values are registers: all turns of a row's walk are written out.
   const std::int64_t packs =
       (extent_of(kernel, analysis.inner) * divide_up(vector_extent(kernel), team.width)).constant();
+  // Every warp of a block has packs. Those of a scan are a power of two.
+  if (team.members > 32 && packs > 0 && !has_scans(kernel))
+    team.members = team.threads = static_cast<int>(std::min<std::int64_t>(team.members, (packs + 31) / 32 * 32));
+  // Kept values are registers: all turns of a row's walk are written out.
   const std::int64_t turns = (packs + team.members - 1) / team.members;
   const std::int64_t elements = turns * team.width;
   if (!analysis.carried.empty()) team.turns = turns;  // its columns are registers
   if (turns == 0) return;
   if (elements > 32) return fetch_row(kernel, packs, analysis, team, fetched);
-  Analysis kept =
-      analyze(kernel, {KeepLimits::What::values_and_loads, inner.constant(), static_cast<int>(64 / elements)});
+  KeepLimits limits{KeepLimits::What::values_and_loads, inner.constant(), static_cast<int>(64 / elements)};
+  Analysis kept = analyze(kernel, limits);
+  if (kept.kept.empty()) {  // all that is walked again has been stored: registers hold it all the same
+    limits.reloads = false;
+    kept = analyze(kernel, limits);
+  }
   std::size_t steps = 0;
   for (const std::vector<Step>& walk : kept.walks) steps += walk.size();
   if (kept.kept.empty() || static_cast<std::int64_t>(steps) * elements > 3000) return;
@@ -189,6 +196,9 @@ void share_row(const Kernel& kernel, Analysis& analysis, Team& team, std::vector
         kernel.body, [](const Instruction& it) { return it.kind == Kind::reduce && it.over_carried; });
     if ((sums + std::ssize(other.analysis.kept)) * other.team.turns * team.width <= most)
       return bound(std::move(other));
+    // Not all threads have packs in each turn: they do where each has one.
+    const bool idles = length.constant() % (made.team.members * team.width) != 0;
+    if (idles && other.team.turns == 1) return take(std::move(other));
   }
   if (is_block && !carries && team.width == 8 && length.constant() >= least_long) {
     ChosenTeam other = attempt(of_long_rows);
@@ -455,6 +465,30 @@ std::vector<int> loads_of_later_walks(const ChosenTeam& chosen, const Kernel& ke
         loads.push_back(step.instruction);
     }
   return std::ssize(loads) * team.turns <= most_packs ? loads : std::vector<int>();
+}
+
+std::vector<int> loads_of_whole_row(const ChosenTeam& chosen, const Kernel& kernel) {
+  constexpr std::int64_t most_bytes = 128;  // of a thread, in registers
+  const auto& [analysis, team, fetched, held_walks] = chosen;
+  if (analysis.form != Form::rows || analysis.outer.empty() || !analysis.carried.empty() || team.turns < 2 ||
+      team.width == 1 || team.blocks > 0 || !fetched.empty() || has_scans(kernel) ||
+      !(vector_extent(kernel) % Dim(team.width)).same(Dim(0)))
+    return {};
+  std::vector<int> loads;
+  std::int64_t bytes = 0;
+  for (const Step& step : analysis.walks[0]) {
+    const int i = step.instruction;
+    const Facts& facts = analysis.facts[static_cast<std::size_t>(i)];
+    const bool of_row = std::ranges::any_of(analysis.outer, [&](int axis) { return facts.axes >> axis & 1; });
+    const Instruction& it = kernel.body[static_cast<std::size_t>(i)];
+    if (it.kind != Kind::load || !of_row || !loads_words(kernel, analysis, team, i) ||
+        std::ranges::any_of(values_in(it.index),
+                            [&](int value) { return analysis.facts[static_cast<std::size_t>(value)].inner; }))
+      continue;
+    loads.push_back(i);
+    bytes += team.turns * pack_bytes(kernel, team, i);
+  }
+  return bytes <= most_bytes ? loads : std::vector<int>();
 }
 
 bool gains_by_reading_early(const Kernel& kernel) {

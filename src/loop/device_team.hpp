@@ -30,6 +30,9 @@ bool streams_rows(const Kernel& kernel);
 // Of a kernel of one row, which its team has in registers: the loads whose packs only a later walk wants. They are
 // asked for before the first walk, since nothing else of the kernel would run while they are on their way.
 std::vector<int> loads_of_later_walks(const ChosenTeam& chosen, const Kernel& kernel);
+// Of many rows, each of which its team has in registers: the loads of a row that the first walk makes. All their packs
+// are asked for before the first one is used. Empty where they need too many registers.
+std::vector<int> loads_of_whole_row(const ChosenTeam& chosen, const Kernel& kernel);
 // Whether it gains where it may read before the kernel in front of it has ended (Buffer::steady).
 bool gains_by_reading_early(const Kernel& kernel);
 
