@@ -29,6 +29,7 @@
 #include "pipeline/node_times.hpp"
 #include "pipeline/stages.hpp"
 #include "pipeline/texts.hpp"
+#include "providers/assumptions.hpp"
 #include "providers/provider.hpp"
 #include "providers/stored_plans.hpp"
 #include "runtime/host/library.hpp"
@@ -345,6 +346,40 @@ std::vector<std::shared_ptr<const Executable>> executables_of(std::vector<provid
   return all;
 }
 
+// All stages of all graphs. Nothing where a library does not take what `assumptions` say.
+std::optional<std::vector<std::shared_ptr<Executable>>> run_stages(std::vector<Graph> graphs,
+                                                                   const std::vector<Stage>& stages,
+                                                                   const PipelineOptions& options, bool keep,
+                                                                   const std::string& origin,
+                                                                   const providers::Assumptions& assumptions) {
+  std::vector<Target> targets;  // nearly always one
+  std::vector<std::shared_ptr<Executable>> all;
+  std::vector<std::jthread> ahead;
+  for (Graph& graph : graphs) {
+    const Device device = device_of(graph);
+    if (options.device) require_device(graph, device, *options.device, options.title);
+    auto target = options.apart ? targets.end() : std::ranges::find(targets, device, &Target::device);
+    if (target == targets.end()) target = targets.emplace(targets.end(), device);
+    target->optimization = optimization_of(options.level);
+    auto executable = std::make_shared<Executable>();
+    if (!origin.empty()) executable->cache.push_back(origin);
+    all.push_back(executable);
+    const std::shared_ptr<TextSources> kept = keep ? std::make_shared<TextSources>(graph) : nullptr;
+    Compilation& compilation = target->graphs.emplace_back(compilation_of(std::move(graph), executable, options));
+    compilation.constant_inputs = constant_inputs_of(options, all.size() - 1);
+    run_of_graph(compilation, device, stages, options);
+    std::ranges::move(make_ahead(compilation.schedule), std::back_inserter(ahead));
+    if (kept) kept->add(compilation, device);
+    executable->kept = kept;
+  }
+  for (const Stage& stage : stages) {
+    if (!stage.is_of_targets() || targets.empty()) continue;
+    if (stage.of_target == launches && !assumptions.hold()) return std::nullopt;
+    run_of_targets(targets, stage, options);
+  }
+  return all;
+}
+
 }  // namespace
 
 std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph> graphs,
@@ -367,38 +402,27 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
       }
       return found;
     }
-  std::vector<Target> targets;  // nearly always one
-  std::vector<std::shared_ptr<const Executable>> all;
-  std::vector<std::jthread> ahead = ask_libraries(graphs);
-  for (Graph& graph : graphs) {
-    const Device device = device_of(graph);
-    if (options.device) require_device(graph, device, *options.device, options.title);
-    auto target = options.apart ? targets.end() : std::ranges::find(targets, device, &Target::device);
-    if (target == targets.end()) target = targets.emplace(targets.end(), device);
-    target->optimization = optimization_of(options.level);
-    auto executable = std::make_shared<Executable>();
-    if (stored) executable->cache.push_back("plan: " + stored->found());
-    all.push_back(executable);
-    const std::shared_ptr<TextSources> kept = keep ? std::make_shared<TextSources>(graph) : nullptr;
-    Compilation& compilation = target->graphs.emplace_back(compilation_of(std::move(graph), executable, options));
-    compilation.constant_inputs = constant_inputs_of(options, all.size() - 1);
-    run_of_graph(compilation, device, stages, options);
-    std::ranges::move(make_ahead(compilation.schedule), std::back_inserter(ahead));
-    if (kept) kept->add(compilation, device);
-    executable->kept = kept;
+  const std::vector<std::jthread> asking = ask_libraries(graphs);
+  const std::string origin = stored ? "plan: " + stored->found() : "";
+  std::optional<std::vector<std::shared_ptr<Executable>>> all;
+  if (!asking.empty()) {
+    const providers::Assumptions assumptions(true);
+    all = run_stages(graphs, stages, options, keep, origin, assumptions);
   }
-  for (const Stage& stage : stages)
-    if (stage.is_of_targets() && !targets.empty()) run_of_targets(targets, stage, options);
+  if (!all) {
+    const providers::Assumptions none(false);
+    all = run_stages(std::move(graphs), stages, options, keep, origin, none);
+  }
   if (stored) {
     std::vector<providers::StoredPlan> plans;
-    for (const auto& executable : all) plans.push_back({executable->plan, executable->arena_bytes});
+    for (const auto& executable : *all) plans.push_back({executable->plan, executable->arena_bytes});
     stored->store(plans);
   }
-  for (const auto& executable : all) {
+  for (const auto& executable : *all) {
     if (keep) log_texts(*executable);
     log_stages(*executable);
   }
-  return all;
+  return {all->begin(), all->end()};
 }
 
 std::shared_ptr<const Executable> compile_graph(Graph graph, const PipelineOptions& options) {

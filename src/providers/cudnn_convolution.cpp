@@ -2,6 +2,7 @@
 // gives no f32 of 16-bit operands. All values lie row by row, others are put in order first; or all lie with the
 // channels last.
 #include "base/options.hpp"
+#include "providers/assumptions.hpp"
 #include "providers/convolution.hpp"
 #include "runtime/cuda/convolution.hpp"
 
@@ -11,26 +12,39 @@ namespace {
 
 using runtime::cuda::LibraryConvolution;
 
+// Whether the library takes it, which this thread's compilation may assume.
+bool is_taken(Device device, const runtime::ConvolutionSizes& sizes) {
+  if (Assumptions* const assumptions = Assumptions::current()) {
+    if (const std::optional<bool> known = LibraryConvolution::is_taken(device, sizes)) return *known;
+    assumptions->add([device, sizes] { return LibraryConvolution::find(device, sizes) != nullptr; });
+    return true;
+  }
+  return LibraryConvolution::find(device, sizes) != nullptr;
+}
+
 class DnnPayload final : public ConvolutionPayload {
  public:
   explicit DnnPayload(const Candidate& candidate)
       : ConvolutionPayload(PlacedConvolution(candidate)),
         device_(candidate.device),
         is_known_(placed_.dims.known() && placed_.dims.batch().is_constant()),
-        expected_(LibraryConvolution::find(candidate.device, expected(placed_.dims),
-                                           candidate.choices.measures && is_known_)) {}
-  bool is_made() const { return expected_ != nullptr; }
+        measures_(candidate.choices.measures && is_known_),
+        expected_(expected(placed_.dims)) {}
+  bool is_offered() const {
+    return measures_ ? LibraryConvolution::find(device_, expected_, true) != nullptr : is_taken(device_, expected_);
+  }
   bool may_fail() const override { return !is_known_; }  // its workspace is the plan's
   std::string by() const override { return "cuDNN"; }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    return std::make_unique<runtime::cuda::DeviceConvolution>(device_, is_known_ ? expected_ : nullptr, placed_.dims,
-                                                              placed_.offsets, preparation.numbers);
+    auto found = is_known_ ? LibraryConvolution::find(device_, expected_, measures_) : nullptr;
+    return std::make_unique<runtime::cuda::DeviceConvolution>(device_, std::move(found), placed_.dims, placed_.offsets,
+                                                              preparation.numbers);
   }
 
  private:
   Device device_;
-  bool is_known_;
-  std::shared_ptr<const LibraryConvolution> expected_;
+  bool is_known_, measures_;
+  runtime::ConvolutionSizes expected_;
 };
 
 // What the library is asked about. Nothing where it has no form of it.
@@ -49,11 +63,13 @@ class DnnProvider final : public Provider {
   bool is_for_packages() const override { return false; }
   bool takes(const Node& node, Device device) const override {
     const std::optional<runtime::ConvolutionSizes> sizes = asked(node, device);
-    return sizes && LibraryConvolution::find(device, *sizes);
+    return sizes && is_taken(device, *sizes);
   }
   void add_questions(const Node& node, Device device, Providers::Questions& to) const override {
-    if (auto sizes = asked(node, device))
-      to.emplace_back([device, sizes = *std::move(sizes)] { LibraryConvolution::find_ahead(device, sizes); });
+    auto sizes = asked(node, device);
+    if (!sizes) return;
+    LibraryConvolution::promise(device, *sizes);
+    to.emplace_back([device, sizes = *std::move(sizes)] { LibraryConvolution::find_ahead(device, sizes); });
   }
   // Its kernels for tensor cores read channels in packs, or the few of a picture. Not of groups, which are slower so,
   // nor gradients: they are faster so, but what kernels compute between them is not (docs/performance_gpu_subjects.md).
@@ -70,7 +86,7 @@ class DnnProvider final : public Provider {
   bool reads(const Shape& shape, std::span<const Dim> strides) const override { return is_row_major(shape, strides); }
   std::optional<Offer> offer(const Candidate& candidate) const override {
     auto payload = std::make_shared<DnnPayload>(candidate);
-    if (!payload->is_made()) return std::nullopt;
+    if (!payload->is_offered()) return std::nullopt;
     const Dim operations = payload->cost().operations;
     return Offer{operations / Dim(30000), std::move(payload)};
   }

@@ -1,21 +1,30 @@
 // answers [damage]: asks cuDNN about convolutions and attention, as a first step does, and prints what was chosen. With
 // `damage` it first puts something else into each entry of the disk cache, as an entry of its own right.
 // answers plan: does what is done ahead of a training step with attention.
+// answers assume FILE: passes and the schedule of a gradient that only FILE lets the library name an algorithm for.
+// answers compile: that gradient's plan, or "no NVRTC".
 // The library is a stand-in (bench/no_gpu), so no device is needed.
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <string_view>
 
 #include "passes/cse.hpp"
 #include "passes/dead_code.hpp"
+#include "passes/decompose.hpp"
 #include "passes/regions.hpp"
+#include "pipeline.hpp"
 #include "pipeline/ahead.hpp"
+#include "providers/assumptions.hpp"
 #include "providers/provider.hpp"
 #include "record/record.hpp"
 #include "runtime/cache.hpp"
 #include "runtime/cuda/attention.hpp"
 #include "runtime/cuda/convolution.hpp"
+#include "runtime/cuda/libraries.hpp"
 #include "weft/grad.hpp"
 #include "weft/nn.hpp"
 
@@ -60,35 +69,93 @@ void damage() {
   }
 }
 
-// Of two layers, whose queries, keys and values are parts of one product: [B, T, 3, H, D].
-Graph attention_step(Device device) {
+template <class Make>
+Graph traced(const Make& make) {
   Trace trace;
   trace.id = new_trace_id();
   const TraceScope scope(trace);
-  const auto input = [&](Shape shape) {
+  std::vector<Tensor> results = make([&trace](Shape shape) {
     const Parameter slot{static_cast<std::int64_t>(trace.inputs.size())};
-    return trace.inputs.emplace_back(record(Op::input, {}, slot, Type{DType::bf16, false, device, shape}, {}));
-  };
-  const auto attend = [](const Tensor& all) {
-    const Tensor parts = permute(all, {2, 0, 3, 1, 4});
-    return nn::scaled_dot_product_attention(select(parts, 0, 0), select(parts, 0, 1), select(parts, 0, 2),
-                                            {.is_causal = true});
-  };
-  const Tensor first = input(Shape::of(2, 128, 3, 4, 64)), second = input(Shape::of(2, 128, 3, 4, 64));
-  const Tensor given = input(Shape::of(2, 4, 128, 64));
-  std::vector<Tensor> results;
-  for (const Tensor& layer : {first, second})
-    results.push_back(grad([&](const Tensor& p) { return sum(attend(p) * given); }, layer));
+    const Type type{DType::bf16, false, Device::cuda(), shape};
+    return trace.inputs.emplace_back(record(Op::input, {}, slot, type, {}));
+  });
   return make_graph(trace.inputs, std::move(results), trace.effects);
+}
+
+// Of two layers, whose queries, keys and values are parts of one product: [B, T, 3, H, D].
+Graph attention_step() {
+  return traced([](const auto& input) {
+    const auto attend = [](const Tensor& all) {
+      const Tensor parts = permute(all, {2, 0, 3, 1, 4});
+      return nn::scaled_dot_product_attention(select(parts, 0, 0), select(parts, 0, 1), select(parts, 0, 2),
+                                              {.is_causal = true});
+    };
+    const Tensor first = input(Shape::of(2, 128, 3, 4, 64)), second = input(Shape::of(2, 128, 3, 4, 64));
+    const Tensor given = input(Shape::of(2, 4, 128, 64));
+    std::vector<Tensor> results;
+    for (const Tensor& layer : {first, second})
+      results.push_back(grad([&](const Tensor& p) { return sum(attend(p) * given); }, layer));
+    return results;
+  });
+}
+
+// The gradient of the weights of a convolution of three channels.
+Graph convolution_gradient() {
+  return traced([](const auto& input) {
+    const Tensor image = input(Shape::of(2, 3, 8, 8)), weight = input(Shape::of(4, 3, 3, 3));
+    const Tensor given = input(Shape::of(2, 4, 8, 8));
+    const auto loss = [&](const Tensor& w) { return sum(conv2d(image, w, {.padding = 1}) * given); };
+    return std::vector<Tensor>{grad(loss, weight)};
+  });
+}
+
+PassContext context_of(Device device) {
+  return {device, [device](const Node& node) { return providers::all().takes(node, device); }};
 }
 
 void do_ahead() {
   const Device device = Device::cuda();
-  const Graph graph = attention_step(device);
+  const Graph graph = attention_step();
   const std::vector<std::jthread> asking = ask_libraries({&graph, 1});
-  const PassContext context{device, [device](const Node& node) { return providers::all().takes(node, device); }};
+  const PassContext context = context_of(device);
   const Graph optimized = dead_code(common_subexpressions(inline_calls(graph, context), context), context);
   make_ahead(make_schedule(optimized, device, providers::all()));
+}
+
+// How many steps are cuDNN's.
+std::ptrdiff_t library_steps(const Graph& graph, Device device) {
+  const PassContext context = context_of(device);
+  const Graph optimized = decompose_convolution(dead_code(inline_calls(graph, context), context), context);
+  const Schedule schedule = make_schedule(optimized, device, providers::all());
+  return std::ranges::count_if(schedule.steps, [](const Step& step) { return step.payload->by() == "cuDNN"; });
+}
+
+void assume(const char* file) {
+  const Device device = Device::cuda();
+  const Graph graph = convolution_gradient();
+  const std::vector<std::jthread> asking = ask_libraries({&graph, 1});
+  const auto start = std::chrono::steady_clock::now();
+  {
+    const providers::Assumptions assumptions(true);
+    std::printf("steps of cuDNN, assumed: %td\n", library_steps(graph, device));
+    std::printf("waited: %d\n", std::chrono::steady_clock::now() - start > std::chrono::seconds(5));
+    std::ofstream(file) << "now";
+    std::printf("holds: %d\n", assumptions.hold());
+  }
+  const providers::Assumptions none(false);
+  std::printf("steps of cuDNN: %td\n", library_steps(graph, device));
+}
+
+void compile() {
+  if (!cuda::nvrtc_available()) return void(std::printf("no NVRTC\n"));
+  PipelineOptions options;
+  options.keep = true;
+  const auto executable = compile_graph(convolution_gradient(), options);
+  const auto steps = texts_of(*executable).steps;
+  const auto by = [](const Texts::Step& step) { return step.work.by == "cuDNN"; };
+  std::printf("steps of cuDNN: %td\n", std::ranges::count_if(steps, by));
+  const auto passes = [](const StageReport& stage) { return stage.name == "decompose_convolution"; };
+  std::printf("decompositions: %td\n", std::ranges::count_if(executable->stages, passes));
 }
 
 }  // namespace
@@ -97,6 +164,14 @@ int main(int count, char** arguments) {
   const std::string_view what = count > 1 ? arguments[1] : "";
   if (what == "plan") {
     do_ahead();
+    return 0;
+  }
+  if (what == "assume") {
+    assume(arguments[2]);
+    return 0;
+  }
+  if (what == "compile") {
+    compile();
     return 0;
   }
   if (what == "damage") damage();

@@ -1,6 +1,7 @@
 // What a library of a device answers, for the life of the process. In: a question and who asks it. Out: the answer.
 // Threads that come with different questions ask side by side; those that come with one wait for the first of them.
 #pragma once
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,13 +24,26 @@ class Answers {
   std::optional<Answer> find_ahead(const Question& question, const Ask& ask) {
     const std::shared_ptr<Entry> entry = entry_of(question);
     const std::unique_lock lock(entry->mutex, std::try_to_lock);
-    if (!lock || entry->answer) return std::nullopt;
+    if (!lock) return std::nullopt;
+    entry->is_promised = false;  // whatever comes of it
+    if (entry->answer) return std::nullopt;
+    return entry->found(ask);
+  }
+  // Says that a find_ahead() of this question follows, by any thread.
+  void promise(const Question& question) { entry_of(question)->is_promised = true; }
+  // The answer, unless another thread is at the question or has promised to be: then nothing, at once.
+  template <class Ask>
+  std::optional<Answer> find_unless_awaited(const Question& question, const Ask& ask) {
+    const std::shared_ptr<Entry> entry = entry_of(question);
+    const std::unique_lock lock(entry->mutex, std::try_to_lock);
+    if (!lock || (entry->is_promised && !entry->answer)) return std::nullopt;
     return entry->found(ask);
   }
 
  private:
   struct Entry {
     std::mutex mutex;
+    std::atomic<bool> is_promised = false;
     std::optional<Answer> answer;
     template <class Ask>
     const Answer& found(const Ask& ask) {

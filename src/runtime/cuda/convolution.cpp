@@ -347,6 +347,23 @@ void LibraryConvolution::find_ahead(Device device, const ConvolutionSizes& sizes
   known_convolutions(state).find_ahead({false, sizes}, [&] { return make(state, sizes, false); });
 }
 
+void LibraryConvolution::promise(Device device, const ConvolutionSizes& sizes) noexcept try {
+  if (fits(sizes)) known_convolutions(use(device)).promise({false, sizes});
+} catch (const std::exception&) {  // no device, or no library: whoever asks hears of it
+}
+
+std::optional<bool> LibraryConvolution::is_taken(Device device, const ConvolutionSizes& sizes) try {
+  if (!fits(sizes)) return false;
+  DeviceState& state = use(device);
+  const auto found =
+      known_convolutions(state).find_unless_awaited({false, sizes}, [&] { return make(state, sizes, false); });
+  return found ? std::optional(*found != nullptr) : std::nullopt;
+} catch (const OutOfMemory&) {
+  throw;
+} catch (const Error&) {
+  return false;  // no device, or no library
+}
+
 void LibraryConvolution::run(const void* a, const void* b, const void* bias, void* result,
                              std::span<std::byte> workspace, const Queue* queue) const {
   const Call& c = *call_;

@@ -2,6 +2,7 @@
 // algorithms those alone that give the same bits again. In: sizes. Out: a step that queues them on the device's stream.
 #pragma once
 #include <memory>
+#include <optional>
 
 #include "runtime/convolution.hpp"
 #include "runtime/cuda/device.hpp"
@@ -20,6 +21,11 @@ class LibraryConvolution {
   // For a later find() that does not measure, unless another thread is at it. Throws Error where one of them is not
   // there.
   static void find_ahead(Device device, const ConvolutionSizes& sizes);
+  // Says that a find_ahead() follows.
+  static void promise(Device device, const ConvolutionSizes& sizes) noexcept;
+  // Whether find() gives one, without timing. Nothing, at once, while another thread asks the library or has promised
+  // to.
+  static std::optional<bool> is_taken(Device device, const ConvolutionSizes& sizes);
   std::size_t workspace() const;
   // `bias`: of one that has it.
   void run(const void* a, const void* b, const void* bias, void* result, std::span<std::byte> workspace,
