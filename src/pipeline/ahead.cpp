@@ -84,8 +84,8 @@ std::vector<std::jthread> ask_libraries(std::span<const Graph> graphs) {
     if (!runtime::cuda::products_are_open(device))
       threads.push_back(started([device] { runtime::cuda::open_products(device); }));
   }
-  // The last first: of a training step that is the gradient of the first weights, which takes cuDNN the longest where it
-  // is a convolution of an image's channels.
+  // The last first: of a training step that is the gradient of the first weights, which takes cuDNN the longest where
+  // it is a convolution of an image's channels.
   std::ranges::reverse(wanted.questions);
   share_out(std::move(wanted.questions), threads);
   return threads;
