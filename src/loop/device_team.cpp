@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <optional>
 
 #include "base/large_device.hpp"
@@ -34,6 +35,10 @@ int width_of_packs(const Kernel& kernel, const Analysis& analysis) {
   std::int64_t width = std::min<std::int64_t>({16 / smallest, 32 / largest, longest_pack(kernel)});
   const Dim extent = vector_extent(kernel);
   if (extent.is_constant()) width = std::min(width, power_of_two_up_to(extent.constant()));
+  // A row of several runs, which lie apart: packs are parts of a run, so that all of them are whole and begin at words
+  // of their own size where the first run does.
+  if (analysis.form == Form::rows && !analysis.inner.empty() && extent.is_constant() && extent.constant() > 0)
+    width = std::gcd(width, extent.constant());
   return static_cast<int>(std::max<std::int64_t>(width, 1));
 }
 

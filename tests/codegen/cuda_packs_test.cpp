@@ -76,6 +76,20 @@ TEST_CASE("CUDA: columns whose sums read no memory have a thread a column") {
   CHECK(contains(text, "join_columns<32, "));
 }
 
+TEST_CASE("CUDA: rows of several runs have packs that are parts of a run") {
+  const auto text_of = [](const std::string& pixels, const std::string& image, const std::string& all) {
+    return cuda_of("runs(bf16 p0[" + all + "], out f32 p1[512])\n  outer i0<512 inner i1<8 inner i2<" + pixels +
+                   " vector\n  inner0 v0 bf16 = p0[" + image + "*i1 + " + pixels + "*i0 + i2]\n" +
+                   R"(  inner0 v1 f32 = cast(v0)
+  outer1 v2 f32 = reduce_sum(v1)
+  outer1 p1[i0] = v2
+)");
+  };
+  CHECK(contains(text_of("256", "131072", "1048576"), "Pack<bfloat16, 8>"));
+  CHECK(contains(text_of("196", "100352", "802816"), "Pack<bfloat16, 4>"));
+  CHECK(!contains(text_of("49", "25088", "200704"), "Pack<bfloat16, "));
+}
+
 TEST_CASE("CUDA: whole tiles are turned in blocks of registers") {
   const std::string text = cuda_of(R"(turned(bf16 p0[67108864], out bf16 p1[67108864])
   outer i0<8192 outer i1<8192 vector
