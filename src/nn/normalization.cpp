@@ -100,6 +100,46 @@ Tensor normalized(const char* name, AxisSet axes, double eps, Center center, con
   return result;
 }
 
+// Of batch_norm and instance_norm, whose weights have one number a channel [C, 1, ...], the same along the axes. The
+// gradient of x is of the two sums that are the gradients of the weights, so that a channel's values are walked twice,
+// where the derivative of each operation walks them three times. The mean and the variance may be results, which have
+// gradients of their own.
+void differentiate_by_channel(const CallValues& call, std::span<Tensor> gradients) {
+  const auto& how = call.called.as<NormalizedCall>();
+  const Type& type = type_of(call.operands[0]);
+  const DType wide = computed_in(type.dtype);
+  const std::vector<int> axes = list_of(how.axes, type.shape.rank());
+  const Tensor x = cast(call.operands[0], wide);
+  Statistics of;
+  if (call.results.size() > 1) {
+    of.centered = x - call.results[1];
+    of.inverse = rsqrt(call.results[2] + how.eps);
+  } else {
+    of = standardized(x, axes, how.eps, Center::yes);
+  }
+  Dim count = 1;
+  for (const int axis : axes) count = count * type.shape[axis];
+  Tensor found;
+  const auto add = [&](const Tensor& each) { found = found.defined() ? found + each : each; };
+  if (call.gradients[0].defined()) {
+    const Tensor upstream = cast(call.gradients[0], wide);
+    const Tensor value = of.centered * of.inverse;  // in the sums, so that a batch of nothing has gradients of 0
+    const Tensor along = sum(upstream * value, axes, true), all = sum(upstream, axes, true);
+    const auto of_channels = [&](const Tensor& each, std::size_t operand) {
+      const Type& weight = type_of(call.operands[operand]);
+      gradients[operand] = cast(reshape(how.axes[0] ? each : sum(each, 0, true), weight.shape), weight.dtype);
+    };
+    if (call.operands.size() > 1) of_channels(along, 1);
+    if (call.operands.size() > 2) of_channels(all, 2);
+    const Tensor scale = call.operands.size() > 1 ? of.inverse * cast(call.operands[1], wide) : of.inverse;
+    add((upstream - all / At(count, {}) - value * (along / At(count, {}))) * scale);
+  }
+  if (call.gradients.size() > 1 && call.gradients[1].defined()) add(call.gradients[1] / At(count, {}));
+  if (call.gradients.size() > 2 && call.gradients[2].defined())
+    add(of.centered * (call.gradients[2] * 2 / At(count, {})));
+  if (found.defined()) gradients[0] = cast(expand(found, type.shape), type.dtype);
+}
+
 Tensor given(const char* name, const Tensor& operand, Loc loc) {
   return operand.defined() ? resolve(At(operand, loc), name) : operand;
 }
@@ -217,7 +257,8 @@ Tensor by_own_statistics(const Channels& x, AxisSet axes, const Tensor& weight, 
                          RunningStatistics running, At momentum) {
   const Tensor scale = x.of_channel("weight", weight), shift = x.of_channel("bias", bias);
   const std::vector<int> list = list_of(axes, x.rank);
-  if (!running.mean.defined()) return normalized(x.name, axes, eps, Center::yes, x.value, scale, shift, x.loc);
+  if (!running.mean.defined())
+    return normalized(x.name, axes, eps, Center::yes, x.value, scale, shift, x.loc, differentiate_by_channel);
   refuse_shared_statistics(x.name, running.mean, x.loc);
   if (!momentum.tensor) check_numbers(x.name, Bounds::share, {{"momentum", momentum.number}}, x.loc);
   (void)x.of_channel("running mean", running.mean), (void)x.of_channel("running variance", running.variance);
@@ -229,7 +270,8 @@ Tensor by_own_statistics(const Channels& x, AxisSet axes, const Tensor& weight, 
     results[1] = found.mean, results[2] = found.variance;
   };
   Tensor results[3];
-  composite(call_of(std::string(x.name) + "_training", axes, eps, x.loc), operands, results, x.loc, record);
+  composite(call_of(std::string(x.name) + "_training", axes, eps, x.loc), operands, results, x.loc, record,
+            differentiate_by_channel);
   if (x.value.element_count() == Dim(0)) return results[0];  // a batch of nothing has no statistics
   Dim count = 1;
   for (const int axis : list) count = count * type_of(x.value).shape[axis];

@@ -126,6 +126,15 @@ TEST_CASE("a batch of nothing leaves running statistics as they are") {
   }
 }
 
+TEST_CASE("of a batch of nothing the weights of a batch norm have gradients of 0") {
+  const auto loss = [](const std::vector<Tensor>& p) {
+    Tensor mean = zeros({3}), variance = ones({3});
+    return sum(nn::batch_norm(p[0], mean, variance, p[1], p[2], true));
+  };
+  for (const Tensor& each : grad(loss, std::vector{zeros({0, 3, 2}), ones({3}), zeros({3})}))
+    CHECK(all(each == 0).item<bool>());
+}
+
 TEST_CASE("normalizations of 16 bits are computed in f32 and rounded once") {
   for (const DType dtype : {DType::bf16, DType::f16}) {
     const Tensor x = cast(wave({3, 4, 2}, 2), dtype), w = cast(wave({4}, 3), dtype);
