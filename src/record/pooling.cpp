@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "base/fail.hpp"
@@ -273,6 +274,11 @@ Tensor adaptive_pool(const char* name, const At& given, int count, const std::in
   check_adaptive_pool(name, count, sizes, call.loc());
   const DType dtype = type_of(x).dtype;
   x = cast(x, computed_in(dtype));
+  if (!of_greatest && std::all_of(sizes, sizes + count, [](std::int64_t size) { return size == 1; })) {
+    std::vector<int> axes(static_cast<std::size_t>(count));  // one walk over all elements
+    std::iota(axes.begin(), axes.end(), first);
+    return cast(mean(x, Axes(axes), true), dtype);
+  }
   for (int i = 0; i < count; ++i) {
     const int axis = first + i;
     const Dim size = type_of(x).shape[axis], wanted = sizes[i];
