@@ -39,16 +39,32 @@ std::vector<bool> none_of(const Kernel& kernel) { return std::vector<bool>(kerne
 
 }  // namespace
 
-bool can_cut(const Kernel& kernel) {
-  int inner = 0;
+namespace {
+
+int inner_axes(const Kernel& kernel) {
+  return static_cast<int>(std::ranges::count_if(kernel.axes, [](const Axis& axis) { return axis.inner; }));
+}
+
+bool can_cut_reductions(const Kernel& kernel) {
   bool scans = false, stores_rows = false;
-  for (const Axis& axis : kernel.axes) inner += axis.inner;
   for (const Instruction& it : kernel.body) {
     if (it.multiplies || is_cut(it) || (it.kind == Kind::reduce && (it.over_carried || it.joins))) return false;
     scans |= it.kind == Kind::scan;
     stores_rows |= it.kind == Kind::store && it.level != Level::inner && it.phase == 0;
   }
-  return inner == 1 && !(scans && stores_rows);  // no stage of scans alone stores once a row
+  return !(scans && stores_rows);  // no stage of scans alone stores once a row
+}
+
+}  // namespace
+
+bool can_cut(const Kernel& kernel) { return inner_axes(kernel) == 1 && can_cut_reductions(kernel); }
+
+bool can_cut_runs(const Kernel& kernel) {
+  return inner_axes(kernel) > 1 && kernel.vector_axis >= 0 &&
+         kernel.axes[static_cast<std::size_t>(kernel.vector_axis)].inner && can_cut_reductions(kernel) &&
+         std::ranges::none_of(kernel.body, [](const Instruction& it) {
+           return it.kind == Kind::scan || (it.kind == Kind::reduce && (it.op == Op::argmax || it.online));
+         });
 }
 
 bool walks_once(const Kernel& kernel) {
@@ -65,7 +81,7 @@ class Cutter {
  public:
   Cutter(const Kernel& kernel, std::int64_t chunk) : kernel_(kernel), chunk_(chunk) {
     while (!kernel.axes[cut_].inner) ++cut_;
-    rows_ = kernel.vector_axis == static_cast<int>(cut_);
+    rows_ = kernel.vector_axis >= 0 && kernel.axes[vector()].inner;
     const Dim length = kernel.axes[cut_].extent;
     whole_ = length / Dim(chunk);
     rest_ = length % Dim(chunk);
@@ -143,6 +159,7 @@ class Cutter {
     }
     axes.push_back({size, true});
     replacement[cut_] = block * Dim(chunk_) + axis_dim(axes, axes.size() - 1);
+    lanes += add_runs(axes, replacement, true);
     Kernel stage = over(kernel_, std::move(axes), replacement);
     stage.vector_axis = lanes;
     return {std::move(stage), number, block};
@@ -175,8 +192,19 @@ class Cutter {
       number = number * extent + replacement[a];
     };
     for (std::size_t a = 0; a < kernel_.axes.size(); ++a)
-      if (a != cut_) add(a, !copies.same(Dim(0)) && a == vector());
+      if (!kernel_.axes[a].inner) add(a, !copies.same(Dim(0)) && a == vector());
     return number;
+  }
+  // The inner axes but the one that is cut; returns how many.
+  int add_runs(std::vector<Axis>& axes, std::vector<Dim>& replacement, bool inner) const {
+    int runs = 0;
+    for (std::size_t a = cut_ + 1; a < kernel_.axes.size(); ++a)
+      if (kernel_.axes[a].inner) {
+        axes.push_back({kernel_.axes[a].extent, inner});
+        replacement[a] = axis_dim(axes, axes.size() - 1);
+        ++runs;
+      }
+    return runs;
   }
   Dim place(Dim number, Dim block) const { return rows_ ? number * blocks_ + block : block * outer_ + number; }
 
@@ -223,7 +251,7 @@ class Cutter {
   Dim number_here() const {
     Dim number = 0;
     for (std::size_t a = 0; a < kernel_.axes.size(); ++a)
-      if (a != cut_) number = number * kernel_.axes[a].extent + axis_dim(kernel_.axes, a);
+      if (!kernel_.axes[a].inner) number = number * kernel_.axes[a].extent + axis_dim(kernel_.axes, a);
     return number;
   }
   // Loads of the joined results replace the reductions.
@@ -250,6 +278,7 @@ class Cutter {
     if (!rows_) add_cut();
     add_outer(axes, replacement);
     if (rows_) add_cut();
+    add_runs(axes, replacement, false);
     Kernel stage = over(kernel_, axes, replacement);
     stage.vector_axis = rows_ ? static_cast<int>(axes.size()) - 1 : behind_first(kernel_.vector_axis);
     settle(stage);
@@ -272,7 +301,7 @@ class Cutter {
 }  // namespace
 
 Stages cut_reductions(const Kernel& kernel, std::int64_t chunk) {
-  WEFT_CHECK(can_cut(kernel), kernel.name, ": its reductions and scans can't be cut");
+  WEFT_CHECK(can_cut(kernel) || can_cut_runs(kernel), kernel.name, ": its reductions and scans can't be cut");
   return Cutter(kernel, chunk).run();
 }
 

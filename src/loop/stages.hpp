@@ -29,9 +29,11 @@ inline constexpr std::int32_t partial(std::size_t i) { return -2 - static_cast<s
 
 // Whether the reductions and scans over all inner axes can be cut: there is one inner axis.
 bool can_cut(const Kernel& kernel);
+// Whether reductions over several inner axes, with lanes along the last one, can be cut along the first: rows of runs.
+bool can_cut_runs(const Kernel& kernel);
 // Nothing walks the inner axes again after a reduction.
 bool walks_once(const Kernel& kernel);
-// The reductions and scans over the inner axis, in chunks.
+// The reductions and scans over the inner axis, in chunks; over several, in chunks of the first one.
 Stages cut_reductions(const Kernel& kernel, std::int64_t chunk);
 // The reductions over the rows (Instruction::over_carried), `chunk` rows a unit.
 Stages cut_columns(const Kernel& kernel, std::int64_t chunk);

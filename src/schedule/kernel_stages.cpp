@@ -71,6 +71,18 @@ std::int64_t part_of_row(const Kernel& kernel) {
   return part_near(std::max(least, length * rows / units / pack * pack), length);
 }
 
+// Of rows that are several runs, which lie apart: how many turns of the first inner axis are a part, so that all parts
+// are alike; 0 where there are not enough turns.
+std::int64_t runs_of_part(const Kernel& kernel) {
+  constexpr std::int64_t units = 2 * large_device::multiprocessors;
+  const auto first = std::ranges::find_if(kernel.axes, &loop::Axis::inner);
+  if (!first->extent.is_constant()) return 0;
+  const std::int64_t turns = first->extent.constant();
+  std::int64_t runs = std::max<std::int64_t>(turns * kernel.outer_count().constant() / units, 1);
+  while (turns % runs != 0) --runs;
+  return runs < turns ? runs : 0;
+}
+
 // Few long rows that are scanned, and few columns of many rows: three launches instead of one.
 bool has_long_scans(const Kernel& kernel, bool rows_on_lanes) {
   constexpr std::int64_t most_rows = 64, least = 16384, least_a_row = 512;
@@ -138,7 +150,8 @@ loop::Stages kernel_stages(Kernel kernel, const Group& walked, bool computes, De
                                            : has_long_rows(kernel));
   if (!serial) loop::find_product(kernel);
   const bool cuts = serial && loop::can_cut(kernel) && (!on_host || loop::walks_once(kernel));
-  if (!on_host && inner && !walked.scans && (cuts || !loop::holds_row(kernel))) loop::sum_online(kernel);
+  const std::int64_t runs = serial && !on_host && inner && loop::can_cut_runs(kernel) ? runs_of_part(kernel) : 0;
+  if (!on_host && inner && !walked.scans && runs == 0 && (cuts || !loop::holds_row(kernel))) loop::sum_online(kernel);
   const bool columns = std::any_of(kernel.body.begin(), kernel.body.end(),
                                    [](const Instruction& it) { return it.kind == Kind::reduce && it.over_carried; });
   constexpr std::int64_t parts = 2048, parts_of_turned = 512;
@@ -147,6 +160,8 @@ loop::Stages kernel_stages(Kernel kernel, const Group& walked, bool computes, De
     stages = loop::cut_columns(kernel, on_host ? column_chunk : loop::rows_of_unit(kernel));
   else if (computes && walked.scans && !on_host && loop::can_cut(kernel) && has_long_scans(kernel, inner))
     stages = loop::cut_reductions(kernel, part_of_scan(kernel, inner));
+  else if (runs > 0)
+    stages = loop::cut_reductions(kernel, runs);
   else if (cuts)
     stages = loop::cut_reductions(
         kernel, !on_host ? inner ? part_of_row(kernel) : part_of_columns(kernel, turned ? parts_of_turned : parts)

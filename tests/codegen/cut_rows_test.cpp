@@ -92,6 +92,51 @@ void check_on_host(const loop::Stages& stages, const std::string& name) {
   }
 }
 
+constexpr Int images = 8, channels = 3, pixels = 50;
+
+// Buffers: images; the deviations from a channel's mean, divided by its variance; the variance. A row is several runs,
+// which lie apart.
+loop::Kernel moments_of_channels() {
+  loop::Kernel kernel = loop::parse_kernel(
+      R"(weft_channels(f32 p0[1200], out f32 p1[1200], out f32 p2[3])
+  outer i0<3 inner i1<8 inner i2<50 vector
+  inner0 v0 f32 = p0[150*i1 + 50*i0 + i2]
+  once 0 v1 f32 = 400
+  outer1 v2 f32 = reduce_sum(v0)
+  outer1 v3 f32 = div(v2, v1)
+  inner1 v4 f32 = sub(v0, v3)
+  inner1 v5 f32 = mul(v4, v4)
+  outer2 v6 f32 = reduce_sum(v5)
+  outer2 v7 f32 = div(v6, v1)
+  outer2 p2[i0] = v7
+  inner2 v9 f32 = div(v4, v7)
+  inner2 p1[150*i1 + 50*i0 + i2] = v9
+)");
+  for (std::size_t b = 0; b < kernel.buffers.size(); ++b) kernel.buffers[b].value = static_cast<std::int32_t>(b);
+  return kernel;
+}
+
+void check_moments(const loop::Stages& stages, const std::string& name) {
+  std::vector<float> x(static_cast<std::size_t>(images * channels * pixels));
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(std::sin(0.37 * static_cast<double>(i)) * 5 + 2);
+  StageMemory memory = run_stages(stages, name, x);
+  const auto* divided = reinterpret_cast<const float*>(memory[1].data());
+  const auto* variance = reinterpret_cast<const float*>(memory[2].data());
+  for (Int channel = 0; channel < channels; ++channel) {
+    CAPTURE(channel);
+    const auto over = [&](auto f) {
+      double sum = 0;
+      for (Int image = 0; image < images; ++image)
+        for (Int i = 0; i < pixels; ++i) sum += f((image * channels + channel) * pixels + i);
+      return sum;
+    };
+    const double mean = over([&](Int i) { return x[i]; }) / (images * pixels);
+    const double expected = over([&](Int i) { return (x[i] - mean) * (x[i] - mean); }) / (images * pixels);
+    CHECK(is_near(variance[channel], expected));
+    CHECK(over([&](Int i) { return std::abs(divided[i] - (x[i] - mean) / expected) > 1e-6; }) == 0);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("rows that are cut: the first of the greatest elements, and what walks the rows again") {
@@ -114,6 +159,24 @@ TEST_CASE("rows that are cut compile for sm_90" * needs(nvrtc)) {
   loop::sum_online(online);
   std::vector<Trial> trials = trials_of(loop::cut_reductions(online, part), "online");
   for (Trial& each : trials_of(loop::cut_reductions(softmax_and_more(), 1000), "walks"))
+    trials.push_back(std::move(each));
+  check_cuda_compiles(trials);
+}
+
+TEST_CASE("rows of several runs are cut between runs, with and without a rest") {
+  const loop::Kernel kernel = moments_of_channels();
+  CHECK(!loop::can_cut(kernel));
+  REQUIRE(loop::can_cut_runs(kernel));
+  const loop::Stages even = loop::cut_reductions(kernel, 2), rest = loop::cut_reductions(kernel, 3);
+  CHECK(even.kernels.size() == 5);  // twice parts and their join; then the quotient
+  CHECK(rest.kernels.size() == 7);
+  check_moments(even, "even");
+  check_moments(rest, "rest");
+}
+
+TEST_CASE("rows of several runs that are cut compile for sm_90" * needs(nvrtc)) {
+  std::vector<Trial> trials = trials_of(loop::cut_reductions(moments_of_channels(), 2), "even");
+  for (Trial& each : trials_of(loop::cut_reductions(moments_of_channels(), 3), "rest"))
     trials.push_back(std::move(each));
   check_cuda_compiles(trials);
 }
