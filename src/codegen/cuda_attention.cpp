@@ -28,17 +28,15 @@ Tile portable_tile(std::int64_t features, bool is_backward) {
   return features <= 128 ? Tile{4, 64} : Tile{4, 32};
 }
 constexpr int hopper_rows = 128, hopper_threads = 384;
-constexpr int hopper_columns = 128, hopper_stages = 2;
-// Registers have room for twice as many where a thread adds up the gradient of queries alone, and nothing else is
-// computed.
-int hopper_columns_backward(const CudaAttention& call, bool by_keys) {
-  return by_keys || call.masks || call.changes_scores || call.features > 64 ? 64 : 128;
-}
+constexpr int hopper_groups = 2, hopper_stages = 2, piece_rows = 64;
+int hopper_columns(const CudaAttention& call) { return call.is_backward && call.features > segment ? 64 : 128; }
 
 std::int64_t shared_bytes(const CudaAttention& call, int rows, int columns) {
   const std::int64_t e = segments(call.features), f = segments(call.value_features), most = std::max(e, f);
   if (call.on_hopper && call.is_backward) {
-    const std::int64_t tiles = rows * row_bytes * (e + f + most) + hopper_stages * columns * (row_bytes * (e + f) + 8);
+    const std::int64_t pieces = hopper_groups * (e == 1 ? 2 : 1) * piece_rows * segment * 4;
+    const std::int64_t tiles = rows * row_bytes * (e + f + most) + hopper_stages * columns * (row_bytes * (e + f) + 8) +
+                               rows * columns * 2 + pieces;
     return (tiles + barrier_room - 1) / barrier_room * barrier_room + barrier_room + alignment_room;
   }
   if (call.on_hopper)
@@ -68,6 +66,7 @@ std::vector<Kernel> cuda_attention(const CudaAttention& call) {
   const std::string functions = "#ifndef " + space + "_there\n#define " + space + "_there\nnamespace " + space +
                                 " {\n" + call.functions + "\n}  // namespace " + space + "\n#endif\n";
 
+  WEFT_CHECK(!call.on_hopper || call.features == call.value_features, "attention on Hopper has features of one size");
   // More sums than a thread has registers for.
   const bool values_apart = call.is_backward && call.features + call.value_features > 256;
   std::vector<Kernel> kernels;
@@ -87,18 +86,19 @@ std::vector<Kernel> cuda_attention(const CudaAttention& call) {
     int rows = warps * 16, wide = columns, threads = warps * 32;
     if (call.on_hopper) {
       rows = hopper_rows, threads = hopper_threads;
-      wide = call.is_backward ? hopper_columns_backward(call, part == Part::by_keys) : hopper_columns;
+      wide = hopper_columns(call);
       kind = "hopper_" + kind;
       // Groups that draw do not wait for each other's turn: what they compute takes longer than their products.
       const char* const turns = call.kept == 1 ? ", true>" : ", false>";
-      shape = (call.is_backward ? "HopperGradientShape<" : "HopperAttentionShape<") + type + ", " + e + ", " + f +
-              ", 2, " + std::to_string(wide) + (call.is_backward ? ", 2, false>" : turns);
+      shape = call.is_backward ? "HopperGradientShape<" + type + ", " + e + ">"
+                               : "HopperAttentionShape<" + type + ", " + e + ", " + f + ", " +
+                                     std::to_string(hopper_groups) + ", " + std::to_string(wide) + turns;
     } else {
       const int gives = !values_apart ? 3 : part == Part::by_values ? 2 : 1;
       shape = "AttentionShape<" + type + ", " + e + ", " + f + ", " + std::to_string(warps) + ", " +
               std::to_string(wide) + (gives == 3 ? "" : ", " + std::to_string(gives)) + ">";
     }
-    if (call.is_backward) shape += part == Part::by_queries ? ", false" : ", true";
+    if (call.is_backward && !call.on_hopper) shape += part == Part::by_queries ? ", false" : ", true";
     Kernel& made = add(
         part, name, threads,
         (call.on_hopper ? "const __grid_constant__ HopperAttentionArguments arguments" : arguments) + ", " + captured,
@@ -106,9 +106,14 @@ std::vector<Kernel> cuda_attention(const CudaAttention& call) {
     made.rows = rows, made.columns = wide, made.shared = shared_bytes(call, rows, wide);
   };
   if (call.is_backward) {
-    add_pass(Part::by_keys, "_by_keys"), add_pass(Part::by_queries, "_by_queries");
     const std::string kept =
         call.kept == 1 ? "" : ", " + literal(DType::f32, std::bit_cast<std::uint64_t>(double{call.kept}));
+    add_pass(Part::by_keys, "_by_keys");
+    if (call.on_hopper)
+      add(Part::queries, "_queries", 128, arguments,
+          "attention_queries<" + type + ", " + e + ">(arguments" + kept + ")");
+    else
+      add_pass(Part::by_queries, "_by_queries");
     add(Part::rows, "_rows", 256, arguments, "attention_rows<" + type + ", " + f + ">(arguments" + kept + ")");
   } else {
     add_pass(Part::forward, "_forward");
@@ -122,10 +127,10 @@ std::vector<Kernel> cuda_attention(const CudaAttention& call) {
     add(part, name, 128, arguments + ", " + captured + ", unsigned char* states",
         "attention_tiles<" + tile + ", " + by_keys + ">(arguments, captured, states)");
   };
-  add_tiles(Part::tiles, "_tiles", "false");
+  add(Part::lists, "_lists", 32, "const unsigned char* states, int* counts, int* tiles, int* before, int width",
+      "attention_lists(states, counts, tiles, before, width)");
   if (call.is_backward) add_tiles(Part::tiles_by_keys, "_tiles_by_keys", "true");
-  add(Part::lists, "_lists", 32, "const unsigned char* states, int* counts, int* tiles, int width",
-      "attention_lists(states, counts, tiles, width)");
+  if (!call.is_backward || !call.on_hopper) add_tiles(Part::tiles, "_tiles", "false");
   if (values_apart) add_pass(Part::by_values, "_by_values");
   return kernels;
 }

@@ -20,8 +20,9 @@ struct CudaAttention {
   bool masks = false;           // the functions have a mask: kernels that list the tiles to visit come too
   bool changes_scores = false;  // they have a score too
   float kept = 1;               // of the weights; less: they have a dropout
-  bool on_hopper = false;       // by warpgroups and the copy engine, of sm_90a; else for sm_80 and up
-  std::string functions;        // `struct Captured` and its functions, as cuda_attention.inc wants them
+  // By warpgroups and the copy engine, of sm_90a, both features 64 or both 128; else for sm_80 and up.
+  bool on_hopper = false;
+  std::string functions;  // `struct Captured` and its functions, as cuda_attention.inc wants them
 };
 
 // One kernel. Its name begins with a digest of the call.
@@ -30,10 +31,11 @@ struct CudaAttentionKernel : CudaFunction {
     forward,
     by_keys,  // by_values: what is left to do for them, where one kernel has no room for both
     by_queries,
+    queries,  // on Hopper, where by_keys leaves sums of their gradient: these, rounded
     rows,
-    tiles,
-    tiles_by_keys,
     lists,
+    tiles_by_keys,
+    tiles,
     by_values,
     keys,
     join

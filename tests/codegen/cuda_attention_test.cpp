@@ -89,6 +89,30 @@ TEST_CASE("attention with dropout compiles, for four keys a draw and one") {
     }
 }
 
+TEST_CASE("gradients compile for sm_90a in one nest, of both sizes of heads, with all that functions may do") {
+  if (const std::string lacking = nvrtc(); !lacking.empty()) {
+    MESSAGE("left out: ", lacking);
+    return;
+  }
+  for (const std::int64_t features : {64, 128})
+    for (const bool changes_scores : {false, true})
+      for (const bool masks : {false, true})
+        for (const int draws_together : {0, 1, 4}) {
+          const auto kernels = codegen::cuda_attention({.dtype = masks ? DType::f16 : DType::bf16,
+                                                        .features = features,
+                                                        .value_features = features,
+                                                        .is_backward = true,
+                                                        .masks = masks,
+                                                        .changes_scores = changes_scores,
+                                                        .kept = draws_together ? 0.9f : 1,
+                                                        .on_hopper = true,
+                                                        .functions = functions(changes_scores, masks, draws_together)});
+          CHECK((kernels[1].part == codegen::CudaAttentionKernel::Part::queries));
+          CHECK(kernels[0].shared <= (227 << 10));
+          check_compiles(kernels, "sm_90a");
+        }
+}
+
 TEST_CASE("gradients of wide heads compile, those of values apart, within the shared memory of the smallest device") {
   for (const std::int64_t value_features : {64, 128, 256})
     for (const bool masks : {false, true}) {
@@ -251,6 +275,8 @@ TEST_CASE("attention's kernels say their tiles, and calls that differ have other
   REQUIRE(hopper.size() == 1);
   CHECK(hopper[0].name != portable[0].name);
   call.masks = call.is_backward = true;
+  CHECK(codegen::cuda_attention(call).size() == 5);  // one nest, and one list of tiles
+  call.on_hopper = false;
   CHECK(codegen::cuda_attention(call).size() == 6);
   CHECK(codegen::fits_cuda_attention(256, 256));
   CHECK(!codegen::fits_cuda_attention(264, 64));

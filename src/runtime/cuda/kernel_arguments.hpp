@@ -83,7 +83,7 @@ struct AttentionCounts {
   float scale;
 };
 struct BlockLists {
-  const int *counts, *tiles;
+  const int *counts, *tiles, *before;
   std::int64_t batch, head;
   int rows, width;
 };
@@ -92,11 +92,15 @@ struct RowNumbers {
   float first, second;
 };
 inline constexpr std::int64_t attention_row_padding = 128;  // of AttentionArguments::rows
+// On Hopper: what a block adds to the sums of the queries' gradient at once has so many queries and features.
+inline constexpr std::int64_t attention_piece = 64;
 struct AttentionArguments {
   const void *query, *key, *value, *output, *given;
   void* to_output;
   float* stats;
   RowNumbers* rows;
+  float* sums;
+  int* progress;
   void *of_query, *of_key, *of_value;
   HeadStrides q, k, v, o, g, dq, dk, dv;
   AttentionCounts counts;

@@ -9,7 +9,7 @@ namespace weft::runtime::cuda {
 
 namespace {
 
-constexpr int heads_together = 16;
+constexpr int heads_together = 16;     // but for gradients on Hopper
 constexpr std::uint32_t segment = 64;  // rows and features of what the copy engine fetches at once
 constexpr std::size_t workspace_alignment = 256;
 
@@ -39,17 +39,41 @@ struct ListSizes {
   std::size_t states() const { return aligned(static_cast<std::size_t>(lists * rows * width)); }
   std::size_t counts() const { return aligned(static_cast<std::size_t>(lists * rows) * sizeof(int)); }
   std::size_t tiles() const { return aligned(static_cast<std::size_t>(lists * rows * width) * sizeof(int)); }
-  std::size_t all() const { return states() + counts() + tiles(); }
+  std::size_t all() const { return states() + counts() + 2 * tiles(); }  // the second: BlockLists::before
 };
 ListSizes list_sizes(const TensorCoreAttentionCall& call, const AttentionSizes& s, bool by_keys) {
   const std::int64_t lists = (call.mask_reads_batch ? s.batch : 1) * (call.mask_reads_head ? s.heads : 1);
   const std::int64_t rows = by_keys ? s.keys : s.queries, columns = by_keys ? s.queries : s.keys;
   return {lists, tiles(rows, call.tile.rows), tiles(columns, call.tile.columns)};
 }
-std::size_t numbers_bytes(const AttentionSizes& s) {
-  if (!s.is_backward) return 0;
-  const std::int64_t rows = tiles(s.queries, attention_row_padding) * attention_row_padding;
-  return aligned(static_cast<std::size_t>(s.batch * s.heads * rows) * sizeof(RowNumbers));
+
+// What gradients have in memory beside their lists. Sums and counters are those of the nest on Hopper.
+struct GradientSizes {
+  std::int64_t rows = 0, pieces = 0;
+  std::size_t numbers() const { return aligned(static_cast<std::size_t>(rows) * sizeof(RowNumbers)); }
+  std::size_t sums() const {
+    return aligned(static_cast<std::size_t>(pieces * attention_piece * attention_piece) * sizeof(float));
+  }
+  std::size_t counters() const {  // before those of pieces the one of the tiles that are taken
+    return pieces == 0 ? 0 : aligned(static_cast<std::size_t>(pieces + 1) * sizeof(int));
+  }
+  std::size_t all() const { return numbers() + sums() + counters(); }
+};
+GradientSizes gradient_sizes(const TensorCoreAttentionCall& call, const AttentionSizes& s) {
+  if (!s.is_backward) return {};
+  const std::int64_t rows = s.batch * s.heads * tiles(s.queries, attention_row_padding) * attention_row_padding;
+  return {rows, call.on_hopper ? rows / attention_piece * (s.features / attention_piece) : 0};
+}
+
+// How many heads of keys the nest on Hopper works on side by side. What they read and add to should stay in the L2
+// cache; but blocks of one head wait for each other's sums, and the fewer of them run at once, the less. Of 64 features
+// 16 heads of 16,384 were faster than 4, of 128 features 4 faster than 16.
+int heads_of_gradients(const AttentionSizes& s) {
+  constexpr std::int64_t bytes_together = 48 << 20, of_operand = 2, of_sum = 4;
+  const std::int64_t sharing = s.heads / s.key_heads;
+  const std::int64_t bytes =
+      s.features * (2 * of_operand * (s.keys + sharing * s.queries) + of_sum * sharing * s.queries);
+  return static_cast<int>(std::clamp<std::int64_t>(bytes_together / bytes, s.features > 64 ? 4 : 16, 1 << 12));
 }
 
 }  // namespace
@@ -84,7 +108,7 @@ std::size_t TensorCoreAttention::workspace(std::span<const std::int64_t> numbers
     lists = list_sizes(call_, s, false).all();
     if (s.is_backward) lists = std::max(lists, list_sizes(call_, s, true).all());
   }
-  return numbers_bytes(s) + lists;
+  return gradient_sizes(call_, s).all() + lists;
 }
 
 // The arguments of one call while its kernels are queued.
@@ -102,17 +126,24 @@ struct TensorCoreAttention::Launch {
   void list(bool by_keys) {
     if (!step.call_.has_mask_mod) return;
     const ListSizes sizes = list_sizes(step.call_, s, by_keys);
-    std::byte* const memory = call.workspace.data() + numbers_bytes(s);
+    std::byte* const memory = call.workspace.data() + gradient_sizes(step.call_, s).all();
     void* states = memory;
-    void *counts = memory + sizes.states(), *list_tiles = memory + sizes.states() + sizes.counts();
+    int* counts = reinterpret_cast<int*>(memory + sizes.states());
+    int* list_tiles = reinterpret_cast<int*>(memory + sizes.states() + sizes.counts());
+    int* before = reinterpret_cast<int*>(memory + sizes.states() + sizes.counts() + sizes.tiles());
+    if (!s.is_backward || !step.call_.on_hopper) before = nullptr;
     const bool batch = step.call_.mask_reads_batch, head = step.call_.mask_reads_head;
-    arguments.all.blocks = {static_cast<int*>(counts),        static_cast<int*>(list_tiles),
-                            batch ? (head ? s.heads : 1) : 0, head ? 1 : 0,
-                            static_cast<int>(sizes.rows),     static_cast<int>(sizes.width)};
-    const std::size_t first = s.is_backward ? 3 : 1;
-    queue(first + (by_keys ? 1 : 0), sizes.width, sizes.rows, sizes.lists, arguments.all, captured.front(), states);
-    queue(first + (s.is_backward ? 2 : 1), sizes.rows, sizes.lists, 1, states, counts, list_tiles,
-          arguments.all.blocks.width);
+    arguments.all.blocks = {counts,
+                            list_tiles,
+                            before,
+                            batch ? (head ? s.heads : 1) : 0,
+                            head ? 1 : 0,
+                            static_cast<int>(sizes.rows),
+                            static_cast<int>(sizes.width)};
+    const std::size_t lists = s.is_backward ? 3 : 1, first = lists + 1;
+    queue(first + (s.is_backward && !by_keys ? 1 : 0), sizes.width, sizes.rows, sizes.lists, arguments.all,
+          captured.front(), states);
+    queue(lists, sizes.rows, sizes.lists, 1, states, counts, list_tiles, before, arguments.all.blocks.width);
   }
   void multiply(std::size_t function, std::int64_t rows, std::int64_t heads) {
     std::int64_t blocks = tiles(rows, step.call_.tile.rows) * s.batch * heads;
@@ -154,6 +185,8 @@ void TensorCoreAttention::run(const StepCall& call) const {
        .to_output = at(Attended::output),
        .stats = static_cast<float*>(at(Attended::stats)),
        .rows = reinterpret_cast<RowNumbers*>(call.workspace.data()),
+       .sums = nullptr,
+       .progress = nullptr,
        .of_query = at(Attended::of_query),
        .of_key = at(Attended::of_key),
        .of_value = at(Attended::of_value),
@@ -181,10 +214,16 @@ void TensorCoreAttention::run(const StepCall& call) const {
     launch.multiply(0, s.queries, s.heads);
     return;
   }
-  launch.queue(2, tiles(s.batch * s.heads * tiles(s.queries, attention_row_padding) * attention_row_padding, 32), 1, 1,
-               a);
+  const GradientSizes gradient = gradient_sizes(call_, s);
+  if (call_.on_hopper) {
+    a.sums = reinterpret_cast<float*>(call.workspace.data() + gradient.numbers());
+    a.progress = reinterpret_cast<int*>(call.workspace.data() + gradient.numbers() + gradient.sums());
+    a.heads_together = heads_of_gradients(s);
+  }
+  launch.queue(2, tiles(gradient.rows, 32), 1, 1, a);  // clears the counters too
   launch.list(true);
   launch.multiply(0, s.keys, s.key_heads);
+  if (call_.on_hopper) return launch.queue(1, gradient.pieces, 1, 1, a);
   if (call_.values_apart) launch.multiply(kernels_.size() - 1, s.keys, s.key_heads);
   launch.list(false);
   launch.multiply(1, s.queries, s.heads);

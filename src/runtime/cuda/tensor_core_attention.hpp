@@ -33,9 +33,10 @@ std::optional<bool> attends_on_hopper(Device device, std::int64_t features, std:
 // query, key and value. All but the captured ones begin at a multiple of 16 bytes.
 class TensorCoreAttention final : public Runnable {
  public:
-  // Of `preparation.entry.inner` the functions, in the order of the call: forward, or by_keys, by_queries, rows; then
-  // those that list tiles: tiles, backward tiles_by_keys, lists; then by_values. `dims`, `offsets` as those of
-  // DeviceAttention; offsets of the captured ones too, `captured_bytes` an element of each.
+  // Of `preparation.entry.inner` the functions, in the order of the call: forward, or by_keys, by_queries (on Hopper
+  // queries), rows; then those that list tiles: lists, backward tiles_by_keys, and but for Hopper's gradients tiles;
+  // then by_values. `dims`, `offsets` as those of DeviceAttention; offsets of the captured ones too, `captured_bytes`
+  // an element of each.
   TensorCoreAttention(const TensorCoreAttentionCall& call, std::span<const Dim> dims, std::span<const Dim> offsets,
                       std::vector<std::int64_t> captured_bytes, const Preparation& preparation);
   bool has_workspace() const override { return call_.sizes.is_backward || call_.has_mask_mod; }
