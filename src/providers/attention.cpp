@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/fail.hpp"
+#include "base/large_device.hpp"
 #include "base/options.hpp"
 #include "ir/attention_mods.hpp"
 #include "ir/callee.hpp"
@@ -93,6 +94,25 @@ std::vector<Dim> attention_dims(const AttentionNode& node) {
   const int rank = query.rank();
   return {rank > 3 ? query[0] : Dim(1), rank > 2 ? query[rank - 3] : Dim(1), rank > 2 ? key[rank - 3] : Dim(1),
           query[rank - 2], key[rank - 2]};
+}
+
+// By 89 sizes on an H200 (docs/performance_gpu_subjects.md, Gradients of attention). Our blocks own tiles of keys: few
+// of them do not fill the device, and heads that share keys make each longer. Causal calls gain most. Where sums have
+// an order cuDNN has the scores' gradient in memory, which costs calls of 64 features most.
+bool has_faster_nest(const AttentionNode& node) {
+  constexpr std::int64_t tile_of_keys = 128, enough_tiles = 2 * large_device::multiprocessors;
+  constexpr std::int64_t enough_pairs = std::int64_t{1} << 17;  // of queries and keys
+  const auto may_reach = [](const Dim count, std::int64_t least) {
+    return !count.is_constant() || count.constant() >= least;
+  };
+  const auto& fixed = node.fixed;
+  const std::vector<Dim> dims = attention_dims(node);
+  const Dim batch = dims[0], heads = dims[1], key_heads = dims[2], queries = dims[3], keys = dims[4];
+  const bool is_wide = fixed.features > 64, in_order = fixed.is_deterministic;
+  if (is_wide && in_order && !may_reach(queries * keys, enough_pairs)) return false;
+  if (may_reach(batch * key_heads * ((keys + Dim(tile_of_keys - 1)) / Dim(tile_of_keys)), enough_tiles))
+    return !is_wide || in_order || fixed.is_causal;
+  return (!is_wide && in_order) || (fixed.is_causal && heads.same(key_heads));
 }
 
 void add_attention_strides(std::vector<Dim>& to, const Type& type, std::vector<Dim> strides, bool is_stats) {

@@ -1,6 +1,7 @@
 // Attention and its gradients on a device, whole, by our own kernels for tensor cores, with the functions of a
 // score_mod and a mask_mod in their holes; without a mask. Lengths may be symbols. What is captured is read where it
-// lies, in order. Without mods cuDNN's kernels come first where they are found, but for those that are slower.
+// lies, in order. Without mods cuDNN's kernels come first where they are found, but for gradients that
+// take longer by them.
 #include "runtime/cuda/tensor_core_attention.hpp"
 #include "base/options.hpp"
 #include "codegen/cuda_attention_functions.hpp"
@@ -54,13 +55,9 @@ std::optional<OwnAttention> own_attention(const Node& node, Device device) {
   return OwnAttention{std::move(*call), dropout, std::move(*functions), *on_hopper};
 }
 
-// Than cuDNN's kernel, which has the scores' gradient in memory where sums have an order.
+// Than cuDNN's kernel.
 bool is_faster(const OwnAttention& own) {
-  constexpr std::int64_t features = 64, pairs = 4096 * 4096;
-  const auto& fixed = own.node.fixed;
-  const std::vector<Dim> dims = attention_dims(own.node);
-  return own.on_hopper && fixed.is_backward && fixed.is_deterministic && fixed.features == features &&
-         dims[3].is_constant() && dims[4].is_constant() && dims[3].constant() * dims[4].constant() >= pairs;
+  return own.on_hopper && own.node.fixed.is_backward && has_faster_nest(own.node);
 }
 
 class TensorCorePayload final : public Payload {

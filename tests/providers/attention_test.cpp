@@ -355,3 +355,42 @@ TEST_CASE("a call with the name of attention and other shapes is not taken whole
       value.node()->type.shape[2] = 8;  // fewer values than keys
   CHECK(offered(graph) == 0);
 }
+
+TEST_CASE("gradients on Hopper are of our nest where that was measured to be faster") {
+  struct Case {
+    std::int64_t features;
+    bool is_causal;
+    std::int64_t batch, heads, key_heads, length;
+    bool in_order, unordered;  // whether ours is expected to be faster
+  };
+  const Case cases[] = {
+      {64, true, 16, 12, 12, 1024, true, true},    {64, false, 16, 12, 12, 1024, true, true},
+      {64, true, 1, 12, 12, 128, true, true},      {64, false, 1, 12, 12, 1024, true, false},
+      {64, true, 1, 32, 8, 2048, true, false},     {128, true, 4, 16, 16, 4096, true, true},
+      {128, false, 4, 16, 16, 4096, true, false},  {128, true, 1, 12, 12, 1024, true, true},
+      {128, false, 1, 12, 12, 1024, false, false}, {128, true, 1, 32, 8, 2048, false, false},
+      {128, false, 1, 2, 2, 16384, false, false},  {128, true, 16, 12, 12, 128, false, true},
+      {128, false, 16, 12, 12, 128, false, false},
+  };
+  const auto is_faster = [](const Case& it, bool in_order, Dim batch) {
+    providers::AttentionNode node;
+    node.fixed.features = node.fixed.value_features = it.features;
+    node.fixed.is_causal = it.is_causal, node.fixed.is_backward = true, node.fixed.is_deterministic = in_order;
+    for (const std::int64_t heads : {it.heads, it.key_heads, it.key_heads}) {
+      Shape shape = Shape::of(it.batch, heads, it.length, it.features);
+      shape[0] = batch;
+      node.types.push_back({DType::bf16, false, Device::cuda(), shape});
+    }
+    return providers::has_faster_nest(node);
+  };
+  for (const Case& it : cases) {
+    CAPTURE(it.features);
+    CAPTURE(it.is_causal);
+    CAPTURE(it.heads);
+    CAPTURE(it.length);
+    CHECK(is_faster(it, true, it.batch) == it.in_order);
+    CHECK(is_faster(it, false, it.batch) == it.unordered);
+  }
+  const Case few = {128, false, 1, 12, 12, 1024};
+  CHECK(is_faster(few, true, dims::symbol(0)));  // a batch that is not known counts as large
+}
