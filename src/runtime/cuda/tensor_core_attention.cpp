@@ -116,8 +116,8 @@ struct TensorCoreAttention::Launch {
   const TensorCoreAttention& step;
   const AttentionSizes& s;
   const StepCall& call;
-  HopperAttentionArguments arguments = {};
   std::vector<void*> captured = {};  // one argument, a struct of pointers that begins with the first
+  HopperAttentionArguments arguments = {};
 
   void queue(std::size_t function, std::int64_t x, std::int64_t y, std::int64_t z, auto&... parameters) const {
     step.kernels_[function].launch({.queue = call.queue, .x = x, .y = y, .z = z}, parameters...);
