@@ -31,10 +31,10 @@ constexpr int hopper_rows = 128, hopper_threads = 384;
 constexpr int hopper_groups = 2, hopper_stages = 2, piece_rows = 64;
 int hopper_columns(const CudaAttention& call) { return call.is_backward && call.features > segment ? 64 : 128; }
 
-std::int64_t shared_bytes(const CudaAttention& call, int rows, int columns) {
+std::int64_t shared_bytes(const CudaAttention& call, std::int64_t rows, std::int64_t columns) {
   const std::int64_t e = segments(call.features), f = segments(call.value_features), most = std::max(e, f);
   if (call.on_hopper && call.is_backward) {
-    const std::int64_t pieces = hopper_groups * (e == 1 ? 2 : 1) * piece_rows * segment * 4;
+    const std::int64_t pieces = (e == 1 ? 2 : 1) * std::int64_t{hopper_groups} * piece_rows * segment * 4;
     const std::int64_t tiles = rows * row_bytes * (e + f + most) + hopper_stages * columns * (row_bytes * (e + f) + 8) +
                                rows * columns * 2 + pieces;
     return (tiles + barrier_room - 1) / barrier_room * barrier_room + barrier_room + alignment_room;
@@ -147,7 +147,7 @@ std::vector<Kernel> cuda_split_attention(const CudaSplitAttention& call) {
                      query = call.features <= 128 ? 0 : rows * row_bytes * of_keys;
   const int warps = all_segments <= 2 ? 8 : std::max(call.features, call.value_features) <= 128 ? 4 : 2;
   const auto stages = std::min<std::int64_t>((room - query) / (warps * tile), 4);
-  const std::int64_t sums = warps * rows * (((call.value_features + 15) / 16 * 16 + 8) * 4 + 8);
+  const std::int64_t sums = std::int64_t{warps} * rows * (((call.value_features + 15) / 16 * 16 + 8) * 4 + 8);
   std::vector<Kernel> kernels(2);
   Kernel &part = kernels[0], &join = kernels[1];
   const auto text = [](const Kernel& kernel, const std::string& body) {
