@@ -11,6 +11,7 @@
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "passes/cse.hpp"
 #include "passes/dead_code.hpp"
@@ -147,10 +148,17 @@ void assume(const char* file) {
   std::printf("steps of cuDNN: %td\n", library_steps(graph, device));
 }
 
-void compile() {
+// With a file the library answers once that is there: after the pass that assumes, and before the schedule.
+void compile(const char* file) {
   if (!cuda::nvrtc_available()) return void(std::printf("no NVRTC\n"));
   PipelineOptions options;
   options.keep = true;
+  if (file)
+    options.after = [file](const StageView& stage) {
+      if (std::string_view(stage.stage) != "decompose_convolution" || std::ifstream(file)) return;
+      std::ofstream(file) << "now";
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+    };
   const auto executable = compile_graph(convolution_gradient(), options);
   const auto steps = texts_of(*executable).steps;
   const auto by = [](const Texts::Step& step) { return step.work.by == "cuDNN"; };
@@ -172,7 +180,7 @@ int main(int count, char** arguments) {
     return 0;
   }
   if (what == "compile") {
-    compile();
+    compile(count > 2 ? arguments[2] : nullptr);
     return 0;
   }
   if (what == "damage") damage();

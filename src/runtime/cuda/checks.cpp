@@ -119,10 +119,11 @@ std::size_t own_word(DeviceState& state) {
   return word;
 }
 
-void (*free_of_blocks)(Storage*) = nullptr;
+std::atomic<void (*)(Storage*)> free_of_blocks = nullptr;  // set when a device is opened, read by threads of others
 
 DeviceBlock* block_of(Storage* storage) {
-  return storage && storage->free == free_of_blocks ? static_cast<DeviceBlock*>(storage) : nullptr;
+  return storage && storage->free == free_of_blocks.load(std::memory_order_relaxed) ? static_cast<DeviceBlock*>(storage)
+                                                                                    : nullptr;
 }
 
 void require_good_block(Storage& storage) {
@@ -189,7 +190,7 @@ std::int32_t error_number(const std::string& message) { return messages().number
 
 void register_failed_checks(void (*free)(Storage*)) {
   static constexpr FailedChecks checks{note_call, require_good_block, wait};
-  free_of_blocks = free;
+  free_of_blocks.store(free, std::memory_order_relaxed);
   failed_checks.store(&checks, std::memory_order_release);
 }
 
