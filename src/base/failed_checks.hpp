@@ -1,7 +1,8 @@
-// Whom a failed check of a device is told. A check does not wait for the device: it fails after its call has returned.
-// The thread whose call it is throws the user's Error when it next calls or waits. Another thread that takes a result
-// of such a call waits for the device first, and throws the same Error. In: the memory of a call's arguments and
-// results. Invariant: a thread throws no Error of a thread whose values it does not use.
+// Whom a failed check of a device is told. A check does not wait for the device: it fails after its call has
+// returned. The thread whose call it is throws the user's Error when it next calls or waits. Another thread that
+// takes a result of any call of that thread waits for the device first, and throws the same Error until the first
+// thread has been told; after that nobody is told again. In: the memory of a call's arguments and results.
+// Invariant: a thread throws no Error of a thread whose values it does not use.
 #pragma once
 #include <atomic>
 #include <span>
