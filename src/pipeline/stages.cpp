@@ -73,8 +73,8 @@ void make_images(std::span<Target> targets) {
   for (const Target& target : targets)
     if (target.device == device) units.insert(units.end(), target.units.begin(), target.units.end());
   std::vector<bool> compiled;
-  std::vector<std::string> images = runtime::cuda::compile_units(units, runtime::cuda::use(device).architecture,
-                                                                 runtime::cuda::Effort::run, &compiled);
+  std::vector<std::string> images = runtime::cuda::compile_units(
+      units, std::string(runtime::cuda::use(device).target->name), runtime::cuda::Effort::run, &compiled);
   std::size_t next = 0;
   for (Target& target : targets)
     if (target.device == device)

@@ -18,7 +18,7 @@ struct DeviceTarget {
   std::string_view name;  // "sm_90a", "compute_90"
   ComputeCapability capability;
   bool is_text = false;          // PTX, which the driver compiles for its device: that is compute_90
-  bool is_for_one = false;       // with what later devices lack: sm_90a
+  bool is_for_one = false;       // with what later devices lack: sm_90a, products of groups of warps (wgmma)
   std::int64_t shared_of_block;  // bytes of shared memory that a block may have
 
   // Whether a device of this capability runs it: code of its own major number and no later minor one, PTX that is not

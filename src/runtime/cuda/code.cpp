@@ -167,16 +167,16 @@ Code::LoadedModule::~LoadedModule() {
 Code::Code(std::span<const std::string> units, std::span<const std::string> functions, Device device,
            std::vector<std::string> images, bool compiled)
     : compiled_(compiled) {
-  const DeviceState& state = use(device);
+  const std::string architecture(use(device).target->name);
   if (images.empty()) {
     std::vector<bool> each;
-    images = compile_units(units, state.architecture, Effort::run, &each);
+    images = compile_units(units, architecture, Effort::run, &each);
     compiled_ = std::ranges::find(each, true) != each.end();
   }
   load(images, functions, device);
   std::string text;
   for (const std::string& unit : units) text += unit;
-  source_path_ = keep_source(text, state.architecture, Effort::run);
+  source_path_ = keep_source(text, architecture, Effort::run);
 }
 
 Code::Code(const CodeImages& code, Device device) {

@@ -304,8 +304,7 @@ void open(Slot& slot, Device device) {
   state.check_words.open(state.queue.stream);
   state.device = state.queue.device = device;
   state.name = name;
-  // sm_90a has instructions that no later GPU has: products of groups of warps (wgmma).
-  state.architecture = concat_text("sm_", state.major, state.minor, state.major == 9 ? "a" : "");
+  state.target = target_for({state.major, state.minor});
   wait_before_end();  // the context asks to be told of the end
   register_failed_checks(free_block);
   device_interface(Device::Type::cuda) = {allocate, copy, synchronize, enter, error_word, record, marks};

@@ -11,6 +11,7 @@
 #include "base/work.hpp"
 #include "runtime/cuda/checks.hpp"
 #include "runtime/cuda/libraries.hpp"
+#include "runtime/device_target.hpp"
 
 namespace weft::runtime::cuda {
 
@@ -20,9 +21,9 @@ struct DeviceState {
   Queue queue;
   std::string name;
   int multiprocessors = 0;
-  int major = 0, minor = 0;  // compute capability
-  int shared_of_block = 0;   // bytes of shared memory that a block may have
-  std::string architecture;  // sm_90a
+  int major = 0, minor = 0;              // compute capability
+  int shared_of_block = 0;               // bytes of shared memory that a block may have
+  const DeviceTarget* target = nullptr;  // what its code is made for
   CheckWords check_words;
   // Held while work that uses memory which all calls share, such as a library's workspace, is put on the queue: between
   // the kernels of one piece no other piece has its own.

@@ -14,7 +14,7 @@ ComputeCapability capability_of(const DeviceState& state) { return {state.major,
 
 bool runs(const DeviceTarget& target, std::string& there) try {
   const DeviceState& state = use(Device::cuda());
-  there = concat_text(state.name, " (", state.architecture, ")");
+  there = concat_text(state.name, " (", state.target->name, ")");
   return target.runs_on(capability_of(state));
 } catch (const Error& error) {
   there = concat_text("no device of CUDA: ", error.what());

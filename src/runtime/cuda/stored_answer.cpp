@@ -9,7 +9,7 @@ StoredAnswer::StoredAnswer(std::string_view kind, std::uint64_t version, const D
                            std::string_view question)
     : kind_(kind) {
   Hasher hasher;
-  hasher.add(kind).add(version).add(device.name).add(device.architecture);
+  hasher.add(kind).add(version).add(device.name).add(device.target->name);
   hasher.add(static_cast<std::uint64_t>(device.multiprocessors)).add(question);
   key_ = hasher.digest();
 }
