@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/fail.hpp"
-#include "codegen/cuda_reductions.hpp"
+#include "codegen/cuda_reads_ahead.hpp"
 #include "loop/device_team.hpp"
 #include "loop/product_nest.hpp"
 
@@ -21,9 +21,9 @@ using loop::Statement;
 
 namespace {
 
-class Generator : DeviceReductions {
+class Generator : DeviceReadsAhead {
  public:
-  using DeviceReductions::DeviceReductions;
+  using DeviceReadsAhead::DeviceReadsAhead;
 
   CudaKernel run() {
     comments();
@@ -156,85 +156,6 @@ class Generator : DeviceReductions {
   }
 
   // ---- rows whose packs are asked for ahead
-  // What is read before the kernels in front have ended: of that they write nothing.
-  bool begins_early() const {
-    return std::ranges::all_of(team_.ahead > 0 ? ahead_ : later_,
-                               [&](int i) { return kernel_.buffers[std::size_t(at(i).buffer)].steady; });
-  }
-  std::string packs_of(const char* name, int load) const {
-    return pack_type(load) + " " + name + number(load) + "[" + number(team_.ahead) + "]";
-  }
-  std::string asked(const std::string& row, const std::string& first, const char* name) const {
-    std::string call = "ask(" + row + ", " + first;
-    for (const int i : ahead_) call += ", " + std::string(name) + number(i);
-    return call + ");";
-  }
-  void open_turn_ahead() {
-    line("#pragma unroll");
-    open("for (int turn = 0; turn < " + number(team_.ahead) + "; ++turn) {");
-    line("const index position = first + turn * " + number(team_.members) + ";");
-    enter_position();
-  }
-  // Whether packs are words is asked once: a branch at each of them would wait for it.
-  void ask_for_first_packs() {
-    count_rows();
-    std::vector<int> buffers;
-    for (int i = 0; i < size(); ++i)
-      if (at(i).kind == Kind::load && facts(i).inner && std::ranges::find(buffers, at(i).buffer) == buffers.end())
-        buffers.push_back(at(i).buffer);
-    std::string begins, packs;
-    for (const int buffer : buffers) begins += (begins.empty() ? "" : ", ") + buffer_name(buffer);
-    for (const int i : ahead_) packs += ", " + pack_type(i) + " (&next" + number(i) + ")[" + number(team_.ahead) + "]";
-    line("const bool words = begin_at_words(" + begins + ");");
-    open("const auto ask = [&](index row, index first" + packs + ") {");
-    name_axes(analysis_.outer, "row");
-    open_turn_ahead();
-    line("const index begin = " + pack_begin() + ";");
-    for (const int i : ahead_) line("next" + number(i) + "[turn].read_words_once(" + pack_place(i) + ");");
-    close();
-    --depth_;
-    line("};");
-    for (const int i : ahead_) line(packs_of("now", i) + ";");
-    line("const index first_row = " + first_row() + ", rows_on = " + rows_on() + ";");
-    line("if (words && first_row < rows) " + asked("first_row", "member", "now"));
-  }
-
-  // ---- a row of which a later walk reads more
-  void ask_for_later_packs() {
-    count_rows();
-    for (const int i : later_) line(pack_type(i) + " later" + number(i) + "[" + number(team_.turns) + "];");
-    const Inside outside = inside_;
-    const int depth_outside = depth_;
-    inside_ = Inside::turn;
-    open_positions();
-    open_pack();
-    for (const int i : later_) line("later" + number(i) + "[turn]" + read_pack(i));
-    while (depth_ > depth_outside) close();
-    inside_ = outside;
-  }
-
-  // ---- a row of which a thread has several packs
-  // Whether packs are words is asked once, in front of them: all of them are then on their way together.
-  void ask_for_row() {
-    const Inside outside = inside_;
-    const int depth_outside = depth_;
-    std::string begins;
-    for (const int i : row_) {
-      line(pack_type(i) + " all" + number(i) + "[" + number(team_.turns) + "];");
-      begins += (begins.empty() ? "" : ", ") + buffer_name(at(i).buffer);
-    }
-    for (const bool words : {true, false}) {
-      open(words ? "if (at_words<" + number(team_.width) + ">(" + begins + ")) {" : "else {");
-      inside_ = Inside::turn;
-      open_positions();
-      open_pack();
-      for (const int i : row_)
-        line("all" + number(i) + "[turn]" + (words ? ".read_words(" + pack_place(i) + ");" : read_pack(i)));
-      while (depth_ > depth_outside) close();
-      inside_ = outside;
-    }
-  }
-
   // The packs that a thread has of a row, in steps: in each it asks for those of the next one, of the next row in the
   // last. Where packs are no words they are read as they come.
   void write_ahead(const Statement& it) {
@@ -492,10 +413,6 @@ class Generator : DeviceReductions {
   int threads() const { return kernel_.vector_axis < 0 ? 1 : team_.threads; }
 
   const int product_ = loop::product_in(kernel_);
-  const std::vector<int> ahead_ = loop::loads_ahead(kernel_, analysis_);
-  const std::vector<int> later_ = loop::loads_of_later_walks(loop::choose_team(kernel_), kernel_);
-  // Empty once the first walk is written: later walks find what they need in registers.
-  std::vector<int> row_ = loop::loads_of_whole_row(loop::choose_team(kernel_), kernel_);
   bool uses_ahead_ = false;        // whose packs are there
   bool reads_words_ = false;       // packs begin at words here
   std::vector<int> in_registers_;  // loads of a tile that have been read

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/large_device.hpp"
+#include "loop/loads_ahead.hpp"
 
 namespace weft::loop {
 
@@ -61,10 +62,6 @@ std::int64_t shared_for_packs(const Kernel& kernel, const Team& team) {
   for (const Instruction& it : kernel.body)
     if (it.kind == Kind::reduce || it.kind == Kind::scan) joined += joined_bytes(it, kernel);
   return shared_of_every_device - joined * 2 * ((team.members + 31) / 32);
-}
-
-std::int64_t pack_bytes(const Kernel& kernel, const Team& team, int load) {
-  return team.width * static_cast<std::int64_t>(storage_bytes(kernel.body[static_cast<std::size_t>(load)].dtype, 1));
 }
 
 // Rows that are too long for registers: what several walks read is read from shared memory.
@@ -212,15 +209,6 @@ void share_row(const Kernel& kernel, Analysis& analysis, Team& team, std::vector
     if (other.analysis.kept == made.analysis.kept && loads <= 1) return bound(std::move(other));
   }
   take(std::move(made));
-}
-
-// Whether the load is of whole packs, which begin at multiples of 16 bytes where its buffer does.
-bool loads_words(const Kernel& kernel, const Analysis& analysis, const Team& team, int load) {
-  const Instruction& it = kernel.body[static_cast<std::size_t>(load)];
-  if (it.args[0] >= 0 || !is_contiguous(kernel, analysis, load) || pack_bytes(kernel, team, load) % 16 != 0)
-    return false;
-  const std::vector<DimTerm> first = dims::terms(access(kernel, analysis, it.index).rest);
-  return std::ranges::all_of(first, [&](const DimTerm& term) { return term.coefficient % team.width == 0; });
 }
 
 bool is_at_least(Dim size, std::int64_t least) {
@@ -436,69 +424,6 @@ bool begins_at_no_word(const Kernel& kernel, const Analysis& analysis, const Tea
 bool holds_row(const Kernel& kernel) {
   const ChosenTeam chosen = choose_team(kernel);
   return !chosen.fetched.empty() || !chosen.analysis.kept.empty();
-}
-
-std::vector<int> loads_ahead(const Kernel& kernel, const Analysis& analysis) {
-  std::vector<int> loads;
-  for (int i = 0; i < static_cast<int>(kernel.body.size()); ++i) {
-    const Instruction& it = kernel.body[static_cast<std::size_t>(i)];
-    const Facts& facts = analysis.facts[static_cast<std::size_t>(i)];
-    const bool of_row = std::ranges::any_of(analysis.outer, [&](int axis) { return facts.axes >> axis & 1; });
-    if (it.kind == Kind::load && facts.inner && of_row && values_in(it.index).empty()) loads.push_back(i);
-  }
-  return loads;
-}
-
-bool streams_rows(const Kernel& kernel) { return choose_team(kernel).team.ahead > 0; }
-
-std::vector<int> loads_of_later_walks(const ChosenTeam& chosen, const Kernel& kernel) {
-  constexpr std::int64_t most_packs = 4;  // of a thread, in registers
-  const auto& [analysis, team, fetched, held_walks] = chosen;
-  if (analysis.form != Form::rows || !analysis.outer.empty() || !analysis.carried.empty() || !analysis.inner.empty() ||
-      team.turns == 0 || team.width == 1 || !fetched.empty() || has_scans(kernel))
-    return {};
-  std::vector<bool> known(kernel.body.size(), false);
-  std::vector<int> loads;
-  for (std::size_t walk = 0; walk < analysis.walks.size(); ++walk)
-    for (const Step& step : analysis.walks[walk]) {
-      const Instruction& it = kernel.body[static_cast<std::size_t>(step.instruction)];
-      if (step.how != Step::How::compute || it.kind != Kind::load || known[static_cast<std::size_t>(step.instruction)])
-        continue;
-      known[static_cast<std::size_t>(step.instruction)] = true;
-      if (walk > 0 && it.args[0] < 0 && values_in(it.index).empty() &&
-          is_contiguous(kernel, analysis, step.instruction))
-        loads.push_back(step.instruction);
-    }
-  return std::ssize(loads) * team.turns <= most_packs ? loads : std::vector<int>();
-}
-
-std::vector<int> loads_of_whole_row(const ChosenTeam& chosen, const Kernel& kernel) {
-  constexpr std::int64_t most_bytes = 128;  // of a thread, in registers
-  const auto& [analysis, team, fetched, held_walks] = chosen;
-  if (analysis.form != Form::rows || analysis.outer.empty() || !analysis.carried.empty() || team.turns < 2 ||
-      team.width == 1 || team.blocks > 0 || !fetched.empty() || has_scans(kernel) ||
-      !(vector_extent(kernel) % Dim(team.width)).same(Dim(0)))
-    return {};
-  std::vector<int> loads;
-  std::int64_t bytes = 0;
-  for (const Step& step : analysis.walks[0]) {
-    const int i = step.instruction;
-    const Facts& facts = analysis.facts[static_cast<std::size_t>(i)];
-    const bool of_row = std::ranges::any_of(analysis.outer, [&](int axis) { return facts.axes >> axis & 1; });
-    const Instruction& it = kernel.body[static_cast<std::size_t>(i)];
-    if (it.kind != Kind::load || !of_row || !loads_words(kernel, analysis, team, i) ||
-        std::ranges::any_of(values_in(it.index),
-                            [&](int value) { return analysis.facts[static_cast<std::size_t>(value)].inner; }))
-      continue;
-    loads.push_back(i);
-    bytes += team.turns * pack_bytes(kernel, team, i);
-  }
-  return bytes <= most_bytes ? loads : std::vector<int>();
-}
-
-bool gains_by_reading_early(const Kernel& kernel) {
-  const ChosenTeam chosen = choose_team(kernel);
-  return chosen.team.ahead > 0 || !loads_of_later_walks(chosen, kernel).empty();
 }
 
 bool has_scans(const Kernel& kernel) {

@@ -23,19 +23,6 @@ std::int64_t rows_of_unit(const Kernel& kernel);
 
 // Fewer rows do not stream: they leave most of a device without work.
 inline constexpr std::int64_t least_streamed_rows = 512;
-// The loads whose packs are asked for ahead (Team::ahead): those of the rows, and not what all rows read.
-std::vector<int> loads_ahead(const Kernel& kernel, const Analysis& analysis);
-// Whether it asks for packs of a row ahead.
-bool streams_rows(const Kernel& kernel);
-// Of a kernel of one row, which its team has in registers: the loads whose packs only a later walk wants. They are
-// asked for before the first walk, since nothing else of the kernel would run while they are on their way.
-std::vector<int> loads_of_later_walks(const ChosenTeam& chosen, const Kernel& kernel);
-// Of many rows, each of which its team has in registers: the loads of a row that the first walk makes. All their packs
-// are asked for before the first one is used. Empty where they need too many registers.
-std::vector<int> loads_of_whole_row(const ChosenTeam& chosen, const Kernel& kernel);
-// Whether it gains where it may read before the kernel in front of it has ended (Buffer::steady).
-bool gains_by_reading_early(const Kernel& kernel);
-
 // Whether a row is in registers or in shared memory when it is walked again.
 bool holds_row(const Kernel& kernel);
 bool has_scans(const Kernel& kernel);

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
-#include "loop/device_team.hpp"
+#include "loop/loads_ahead.hpp"
 #include "providers/provider.hpp"
 #include "providers/sources.hpp"
 #include "runtime/cuda/stored_steps.hpp"

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "base/fail.hpp"
-#include "loop/device_team.hpp"
+#include "loop/loads_ahead.hpp"
 
 namespace weft {
 

@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "base/options.hpp"
-#include "loop/device_team.hpp"
+#include "loop/loads_ahead.hpp"
 #include "loop/parse.hpp"
 #include "loop/stages.hpp"
 #include "providers/product.hpp"
