@@ -1,5 +1,5 @@
-// The generated text of five kernels, as tests/golden holds it. WEFT_UPDATE_GOLDEN=1 writes it anew: look at the
-// difference before committing it.
+// The generated text of kernels, C++ and CUDA, as tests/golden holds it. WEFT_UPDATE_GOLDEN=1 writes it anew: look at
+// the difference before committing it.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "codegen/cpp.hpp"
+#include "codegen/cuda.hpp"
 #include "tests/codegen/cpp_support.hpp"
 
 using namespace weft;
@@ -14,13 +15,16 @@ using namespace weft::test;
 
 namespace {
 
-void check_golden(const KernelBuilder& builder, const std::string& name) {
-  const std::string path = std::string(WEFT_SOURCE_DIR) + "/tests/golden/" + name + ".cpp.txt";
-  const std::string text = codegen::generate_cpp(builder.kernel());
+void check_golden(const std::string& file, const std::string& text) {
+  const std::string path = std::string(WEFT_SOURCE_DIR) + "/tests/golden/" + file;
   if (std::getenv("WEFT_UPDATE_GOLDEN")) std::ofstream(path) << text;
   std::ostringstream golden;
   golden << std::ifstream(path).rdbuf();
-  CHECK_MESSAGE(golden.str() == text, "tests/golden/", name, ".cpp.txt differs from what is generated:\n", text);
+  CHECK_MESSAGE(golden.str() == text, "tests/golden/", file, " differs from what is generated:\n", text);
+}
+void check_golden(const KernelBuilder& builder, const std::string& name) {
+  check_golden(name + ".cpp.txt", codegen::generate_cpp(builder.kernel()));
+  check_golden(name + ".cu.txt", codegen::generate_cuda(builder.kernel()).text);
 }
 
 }  // namespace
@@ -78,4 +82,15 @@ TEST_CASE("golden: rows of an embedding, and one element of each") {
   b.store(b.output(DType::f32, 9 * 64), c * Dim(9) + r,
           b.load(table, b.value(index, 7) * Dim(64) + b.value(place, 64)));
   check_golden(b, "embedding");
+}
+
+TEST_CASE("golden: elements of two matrices, one of which lies across the lanes") {
+  KernelBuilder b("add_transposed");
+  b.comment("x + transpose(y) at model.cpp:51");
+  const Int size = 512;
+  const Dim r = b.outer(size), c = b.lanes(b.outer(size)), at = r * Dim(size) + c;
+  const int x = b.load(b.input(DType::bf16, size * size), at),
+            y = b.load(b.input(DType::bf16, size * size), c * Dim(size) + r);
+  b.store(b.output(DType::bf16, size * size), at, b.apply(Op::add, x, y));
+  check_golden(b, "add_transposed");
 }
