@@ -1,6 +1,9 @@
 #include "pipeline/stages.hpp"
 
+#include <iterator>
+
 #include "base/fail.hpp"
+#include "base/hash.hpp"
 #include "base/log.hpp"
 #include "base/options.hpp"
 #include "codegen/cpp.hpp"
@@ -43,8 +46,15 @@ void check_launches(const runtime::EntryPoint& entry, const std::vector<std::str
   WEFT_CHECK(why.empty(), entry.name, ": ", why);
 }
 
-// With WEFT_NVRTC_CHECK set, what is compiled for the host must compile for a device too: the suite then is a test of
-// the CUDA generator, without a GPU.
+// Which generation a program is compiled for follows from its text, so that a suite, in which each form of a kernel is
+// often, takes the time of one and has all. tests/codegen compiles each form for all of them.
+const char* generation_for(const std::string& unit) {
+  const Digest digest = Hasher().add(unit).digest();
+  return runtime::device_generations[digest.low % std::size(runtime::device_generations)];
+}
+
+// With WEFT_NVRTC_CHECK set, what is compiled for the host must compile for a device too: the suite
+// then is a test of the CUDA generator, without a GPU.
 void check_device_code(const std::vector<Compilation>& graphs) {
   std::string why;
   if (!runtime::cuda::nvrtc_available(&why)) return logging::warn_once("WEFT_NVRTC_CHECK: " + why);
@@ -57,7 +67,10 @@ void check_device_code(const std::vector<Compilation>& graphs) {
   try {
     constexpr std::size_t most_a_unit = 400;  // few programs take the least time in all; nobody waits for the first
     const std::vector<std::string> units = codegen::cuda_units(texts, (texts.size() + most_a_unit - 1) / most_a_unit);
-    const std::vector<std::string> cubins = runtime::cuda::compile_units(units, "sm_90", runtime::cuda::Effort::check);
+    std::vector<std::string> cubins;
+    for (const std::string& unit : units)
+      cubins.push_back(
+          runtime::cuda::compile_units(std::span(&unit, 1), generation_for(unit), runtime::cuda::Effort::check).at(0));
     for (const runtime::EntryPoint& entry : entries) check_launches(entry, cubins);
   } catch (const CompileError& error) {  // which would be no more than a warning
     throw_internal(Loc::current(), error.what());

@@ -42,6 +42,9 @@ const DeviceTarget* target_for(ComputeCapability device);
 // PTX that this device and later ones run; null as above.
 const DeviceTarget* text_target_for(ComputeCapability device);
 
+// One of each generation that Weft runs on: what must compile for every device compiles for these.
+inline constexpr const char* device_generations[] = {"sm_80", "sm_89", "sm_90a", "sm_100"};
+
 // What this thread makes plans of a device for; null: for the device that is there. In the block of a
 // CompilingForDevice such plans are not made ready: they are for a package.
 const DeviceTarget* current_device_target();

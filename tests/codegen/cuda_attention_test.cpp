@@ -47,11 +47,7 @@ void check_compiles(const std::vector<codegen::CudaAttentionKernel>& kernels, co
 
 }  // namespace
 
-TEST_CASE("attention on tensor cores compiles for sm_80 and by warpgroups for sm_90a") {
-  if (const std::string lacking = nvrtc(); !lacking.empty()) {
-    MESSAGE("left out: ", lacking);
-    return;
-  }
+TEST_CASE("attention on tensor cores compiles for sm_80 and by warpgroups for sm_90a" * needs(nvrtc)) {
   for (const bool is_backward : {false, true})
     for (const bool masks : {false, true}) {
       codegen::CudaAttention call{.dtype = masks ? DType::f16 : DType::bf16,
@@ -67,11 +63,7 @@ TEST_CASE("attention on tensor cores compiles for sm_80 and by warpgroups for sm
     }
 }
 
-TEST_CASE("attention with dropout compiles, for four keys a draw and one") {
-  if (const std::string lacking = nvrtc(); !lacking.empty()) {
-    MESSAGE("left out: ", lacking);
-    return;
-  }
+TEST_CASE("attention with dropout compiles, for four keys a draw and one" * needs(nvrtc)) {
   for (const bool is_backward : {false, true})
     for (const bool masks : {false, true}) {
       codegen::CudaAttention call{.dtype = masks ? DType::f16 : DType::bf16,
@@ -89,11 +81,8 @@ TEST_CASE("attention with dropout compiles, for four keys a draw and one") {
     }
 }
 
-TEST_CASE("gradients compile for sm_90a in one nest, of both sizes of heads, with all that functions may do") {
-  if (const std::string lacking = nvrtc(); !lacking.empty()) {
-    MESSAGE("left out: ", lacking);
-    return;
-  }
+TEST_CASE("gradients compile for sm_90a in one nest, of both sizes of heads, with all that functions may do" *
+          needs(nvrtc)) {
   for (const std::int64_t features : {64, 128})
     for (const bool changes_scores : {false, true})
       for (const bool masks : {false, true})

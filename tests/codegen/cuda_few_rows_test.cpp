@@ -1,4 +1,4 @@
-// Kernels of products of few rows compile for each architecture, and how they share k. Needs no GPU.
+// How kernels of products of few rows share k. Needs no GPU.
 #include <doctest/doctest.h>
 
 #include "codegen/cuda.hpp"
@@ -9,27 +9,6 @@
 
 using namespace weft;
 using namespace weft::test;
-
-TEST_CASE("a product of few rows compiles for each architecture") {
-  if (const std::string lacking = nvrtc(); !lacking.empty()) {
-    MESSAGE("left out: ", lacking);
-    return;
-  }
-  const std::pair<const char*, codegen::CudaFewRows> calls[] = {{"sm_80", {DType::bf16, false, 128, 4, false}},
-                                                                {"sm_89", {DType::f16, false, 128, 2, false, true}},
-                                                                {"sm_90a", {DType::f16, true, 128, 5}},
-                                                                {"sm_90a", {DType::bf16, false, 256, 2}},
-                                                                {"sm_90a", {DType::bf16, false, 128, 5, true, true}},
-                                                                {"sm_100", {DType::bf16, true, 128, 5}}};
-  for (const auto& [architecture, call] : calls) {
-    CAPTURE(architecture);
-    const codegen::CudaFunction kernel = codegen::cuda_few_rows(call);
-    const std::string texts[] = {kernel.text};
-    for (const std::string& cubin :
-         runtime::cuda::compile_units(codegen::cuda_units(texts), architecture, runtime::cuda::Effort::check))
-      CHECK(!cubin.empty());
-  }
-}
 
 TEST_CASE("a product of few rows has room on the smallest device, and its warps share all of k in whole instructions") {
   constexpr std::int64_t shared_of_sm_89 = 99 << 10, shared_of_sm_90 = 227 << 10;

@@ -30,12 +30,3 @@ TEST_CASE("the functions of rows have the numbers of their launches" * test::nee
   const std::vector<std::string> wrong = {codegen::cuda_update_rows(DType::f32, true, true).text + holds("digits", 1)};
   CHECK_THROWS(runtime::cuda::compile_units(codegen::cuda_units(wrong), "sm_90"));
 }
-
-TEST_CASE("functions of rows fit the least device: sm_80" * test::needs(test::nvrtc)) {
-  std::vector<std::string> functions;
-  for (const DType dtype : {DType::u8, DType::i16, DType::i32, DType::u32, DType::i64, DType::f32, DType::f64})
-    functions.push_back(codegen::cuda_argsort(dtype).text);
-  for (const DType dtype : {DType::boolean, DType::u16, DType::i64, DType::bf16, DType::f32})
-    for (const bool adds : {false, true}) functions.push_back(codegen::cuda_update_rows(dtype, adds, false).text);
-  CHECK_NOTHROW(runtime::cuda::compile_units(codegen::cuda_units(functions), "sm_80"));
-}

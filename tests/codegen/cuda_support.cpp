@@ -7,6 +7,7 @@
 #include "codegen/cuda.hpp"
 #include "providers/provider.hpp"
 #include "runtime/cuda/code.hpp"
+#include "runtime/device_target.hpp"
 #include "runtime/plan.hpp"
 #include "tests/cuda/device.hpp"
 
@@ -53,14 +54,16 @@ runtime::Plan plan_of(const Trial& trial, const codegen::CudaKernel& kernel,
 
 std::vector<std::string> cuda_programs(const std::vector<Trial>& trials) { return programs_of(generate(trials)); }
 
-void check_cuda_compiles(const std::vector<Trial>& trials) {
-  CHECK_NOTHROW(runtime::cuda::compile_units(cuda_programs(trials), "sm_90"));
+void check_functions_compile(std::span<const std::string> functions, const char* target) {
+  CAPTURE(target);
+  const std::vector<std::string> units = codegen::cuda_units(functions, codegen::cuda_unit_count(functions.size()));
+  for (const std::string& cubin : runtime::cuda::compile_units(units, target, runtime::cuda::Effort::check))
+    CHECK(!cubin.empty());
 }
 
-std::string nvrtc() {
-  std::string why;
-  runtime::cuda::nvrtc_available(&why);
-  return why;
+void check_cuda_compiles(const std::vector<Trial>& trials) {
+  for (const char* target : runtime::device_generations)
+    CHECK_NOTHROW(runtime::cuda::compile_units(cuda_programs(trials), target, runtime::cuda::Effort::check));
 }
 
 void check_on_device(std::vector<Trial>& trials) {

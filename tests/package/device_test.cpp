@@ -8,6 +8,7 @@
 #include "runtime/cuda/stored_steps.hpp"
 #include "runtime/steps.hpp"
 #include "tests/needs_compiler.hpp"
+#include "tests/needs_nvrtc.hpp"
 #include "weft/explain.hpp"
 #include "weft/fft.hpp"
 #include "weft/linalg.hpp"
@@ -15,13 +16,10 @@
 
 using namespace package_test;
 using weft::test::needs;
+using weft::test::nvrtc;
 
 namespace {
 
-std::string nvrtc() {
-  std::string why;
-  return runtime::cuda::nvrtc_available(&why) ? "" : why;
-}
 std::string nvrtc_and_no_device() {
   try {
     runtime::cuda::use(Device::cuda());

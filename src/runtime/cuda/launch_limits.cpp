@@ -28,15 +28,20 @@ std::int64_t share_of_blocks(std::int64_t wanted, std::int64_t all, std::int64_t
 
 namespace {
 
-// The section of a function for sm_90 begins with memory of the system, which the limits of a device leave out.
-constexpr std::int64_t kept_by_sm_90 = 1024;
-
 template <class T>
 T read_at(std::string_view bytes, std::uint64_t offset) {
   WEFT_CHECK(offset <= bytes.size() && sizeof(T) <= bytes.size() - offset, "a cubin that ends too early");
   T value;
   std::memcpy(&value, bytes.data() + offset, sizeof value);
   return value;
+}
+
+// The section of a function for sm_90 and later begins with memory of the system, which the limits of a device leave
+// out.
+std::int64_t kept_by_system(const Elf64_Ehdr& header) {
+  constexpr unsigned char with_flags_of_cuda_13 = 8;  // of the ABI: the architecture is in the second byte
+  const unsigned flags = header.e_flags >> (header.e_ident[EI_ABIVERSION] >= with_flags_of_cuda_13 ? 8 : 0);
+  return (flags & 0xff) >= 90 ? 1024 : 0;
 }
 
 }  // namespace
@@ -53,7 +58,7 @@ std::int64_t static_shared_in(std::string_view cubin, std::string_view function)
     const Elf64_Shdr it = section(i);
     const std::string_view rest = cubin.substr(std::min<std::size_t>(names + it.sh_name, cubin.size()));
     if (rest.substr(0, rest.find('\0')) == wanted)
-      return std::max<std::int64_t>(static_cast<std::int64_t>(it.sh_size) - kept_by_sm_90, 0);
+      return std::max<std::int64_t>(static_cast<std::int64_t>(it.sh_size) - kept_by_system(header), 0);
   }
   return 0;
 }

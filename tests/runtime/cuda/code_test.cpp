@@ -6,17 +6,13 @@
 #include <vector>
 
 #include "base/options.hpp"
-#include "runtime/cuda/libraries.hpp"
+#include "tests/needs_nvrtc.hpp"
 #include "tests/runtime/support.hpp"
 
 using namespace weft;
 using namespace weft::test;
 
-TEST_CASE("code that differs in comments alone is compiled once") {
-  if (!runtime::cuda::nvrtc_available()) {
-    MESSAGE("left out: NVRTC is not installed");
-    return;
-  }
+TEST_CASE("code that differs in comments alone is compiled once" * needs(nvrtc)) {
   const Folder folder;
   const KeepOptions keep;
   options().cache_directory = folder.path();
@@ -34,11 +30,7 @@ TEST_CASE("code that differs in comments alone is compiled once") {
   CHECK(compiled("[768], model.hpp:12", "3") == 2);
 }
 
-TEST_CASE("it is said of each unit whether it was compiled or found in the cache") {
-  if (!runtime::cuda::nvrtc_available()) {
-    MESSAGE("left out: NVRTC is not installed");
-    return;
-  }
+TEST_CASE("it is said of each unit whether it was compiled or found in the cache" * needs(nvrtc)) {
   const Folder folder;
   const KeepOptions keep;
   options().cache_directory = folder.path();

@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "runtime/cuda/code.hpp"
-#include "runtime/cuda/libraries.hpp"
+#include "runtime/device_target.hpp"
+#include "tests/needs_nvrtc.hpp"
 #include "weft/error.hpp"
 
 using namespace weft::runtime::cuda;
@@ -29,11 +30,8 @@ TEST_CASE("sets of a launch share what the device holds at once by the work that
   CHECK(share_of_blocks(1, 1 << 20, 64) == 1);
 }
 
-TEST_CASE("a cubin tells how much shared memory each of its functions declares") {
-  if (!nvrtc_available()) {
-    MESSAGE("left out: NVRTC is not installed");
-    return;
-  }
+TEST_CASE("a cubin tells how much shared memory each of its functions declares" *
+          weft::test::needs(weft::test::nvrtc)) {
   const std::vector<std::string> units = {
       "extern \"C\" __global__ void reversed(float* x) {\n"
       "  __shared__ float row[192];\n"
@@ -42,11 +40,13 @@ TEST_CASE("a cubin tells how much shared memory each of its functions declares")
       "  x[threadIdx.x] = row[191 - threadIdx.x];\n"
       "}\n"
       "extern \"C\" __global__ void doubled(float* x) { x[threadIdx.x] *= 2; }\n"};
-  for (const Effort effort : {Effort::run, Effort::check}) {
-    const std::string cubin = compile_units(units, "sm_90", effort).at(0);
-    CHECK(static_shared_in(cubin, "reversed") == 768);
-    CHECK(static_shared_in(cubin, "doubled") == 0);
-    CHECK_THROWS_AS(static_shared_in(std::string_view(cubin).substr(0, 100), "reversed"), weft::InternalError);
-  }
+  for (const char* target : weft::runtime::device_generations)
+    for (const Effort effort : {Effort::run, Effort::check}) {
+      CAPTURE(target);
+      const std::string cubin = compile_units(units, target, effort).at(0);
+      CHECK(static_shared_in(cubin, "reversed") == 768);
+      CHECK(static_shared_in(cubin, "doubled") == 0);
+      CHECK_THROWS_AS(static_shared_in(std::string_view(cubin).substr(0, 100), "reversed"), weft::InternalError);
+    }
   CHECK_THROWS_AS(static_shared_in("no cubin", "reversed"), weft::InternalError);
 }
