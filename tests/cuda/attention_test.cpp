@@ -96,6 +96,7 @@ TEST_CASE("attention on a device is that of the host, by cuDNN and without") {
       {"grouped heads", DType::bf16, {2, 8, 70, 64}, {2, 2, 70, 64}, {2, 2, 70, 64}, {true, true}},
       {"one key head", DType::f16, {2, 4, 70, 64}, {2, 1, 90, 64}, {2, 1, 90, 64}, {false, true}},
       {"other value features", DType::bf16, {2, 2, 60, 64}, {2, 2, 60, 64}, {2, 2, 60, 32}, {}},
+      {"keys of 192 features, values of 128", DType::bf16, {1, 4, 130, 192}, {1, 4, 130, 192}, {1, 4, 130, 128}, {true}},
       {"a scale", DType::bf16, {2, 2, 60, 64}, {2, 2, 60, 64}, {2, 2, 60, 64}, {true, false, 0.3}},
       {"one query", DType::bf16, {3, 4, 1, 64}, {3, 4, 200, 64}, {3, 4, 200, 64}, {}},
       {"one of each", DType::bf16, {3, 4, 1, 64}, {3, 4, 1, 64}, {3, 4, 1, 64}, {}},
