@@ -64,7 +64,7 @@ typedef struct weft_device {  // DLDevice
   int32_t device_id;          // 0
 } weft_device;
 typedef struct weft_data_type {  // DLDataType
-  uint8_t code;                  // 0 integer, 1 unsigned integer, 2 floating, 4 bfloat, 6 bool
+  uint8_t code;                  // 0 integer, 1 unsigned integer, 2 floating, 4 bfloat, 6 bool, 10 and 12 f8e4m3 and f8e5m2
   uint8_t bits;                  // of an element
   uint16_t lanes;                // 1
 } weft_data_type;

@@ -387,6 +387,16 @@ Tensor min(const T&, const U&, More...) = delete;  // weft: amin(x, axis), argmi
 // Matrix product of the last two axes; leading axes broadcast; 1-d operands as in NumPy.
 Tensor matmul(At a, At b);
 
+struct ScaledMatmulOptions {  // of scaled_matmul
+  Tensor bias = {};           // [n], added before the result is rounded
+  DType dtype = DType::bf16;  // of the result: f16, bf16 or f32
+};
+// The product of two matrices of 8-bit floats, a [m,k] and b [k,n], times their scales: cast(a, f32) b scale_a scale_b
+// + bias, with sums in f32, rounded once. The scales are f32: one number each, or scale_a [m,1] with scale_b [1,n].
+// f8e4m3 and f8e5m2 may meet. Throws Error on other shapes and dtypes. It has no derivative: a gradient that reaches it
+// throws.
+Tensor scaled_matmul(At a, At b, At scale_a, At scale_b, const ScaledMatmulOptions& options = {});
+
 // Sums of products over labelled axes: einsum("bij,bjk->bik", {a, b}). A label that the result lacks is summed over;
 // one that an operand has twice is its diagonal; "..." stands for axes that broadcast. Without "->" the result has the
 // axes of the ellipsis and the labels that occur once, in the order of the alphabet. Operands are multiplied from the

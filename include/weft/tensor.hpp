@@ -490,8 +490,8 @@ Tensor detail::refuse_elements() {
                 "tensor to DType::boolean");
   static_assert(
       !sizeof(T) || std::is_same_v<T, bool> || is_row<T>,
-      "weft: a tensor is made of bool, integers of 8 to 64 bits but for std::uint64_t, float16, bfloat16, float "
-      "or double: convert the numbers first, as in std::vector<std::int64_t>(v.begin(), v.end())");
+      "weft: a tensor is made of bool, integers of 8 to 64 bits but for std::uint64_t, the floats of 8 and 16 bits, "
+      "float or double: convert the numbers first, as in std::vector<std::int64_t>(v.begin(), v.end())");
   return {};
 }
 // Data from host memory inside a traced function: the value is part of the compiled graph.

@@ -14,7 +14,11 @@ namespace {
 dlpack::Code code_of(DType dtype) {
   switch (info(dtype).kind) {
     case DTypeKind::boolean: return dlpack::Code::boolean;
-    case DTypeKind::floating: return dtype == DType::bf16 ? dlpack::Code::bfloat : dlpack::Code::floating;
+    case DTypeKind::floating:
+      return dtype == DType::bf16     ? dlpack::Code::bfloat
+             : dtype == DType::f8e4m3 ? dlpack::Code::float8_e4m3fn
+             : dtype == DType::f8e5m2 ? dlpack::Code::float8_e5m2
+                                      : dlpack::Code::floating;
     case DTypeKind::integer: break;
   }
   return info(dtype).name[0] == 'u' ? dlpack::Code::unsigned_integer : dlpack::Code::integer;

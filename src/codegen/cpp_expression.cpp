@@ -33,6 +33,8 @@ TypeText type_text(DType dtype) {
     case DType::bf16: return {"bfloat16", "float"};
     case DType::f32: return {"float", "float"};
     case DType::f64: return {"double", "double"};
+    case DType::f8e4m3: return {"float8_e4m3fn", "float"};
+    case DType::f8e5m2: return {"float8_e5m2", "float"};
   }
   return {};
 }

@@ -98,7 +98,7 @@ bool DeviceWriter::rounds(int i) const {
 std::string DeviceWriter::unrounded(const Instruction& it) const {
   switch (it.kind) {
     case Kind::constant:
-      return literal(it.dtype, loop::is_half(it.dtype)
+      return literal(it.dtype, is_narrow_float(it.dtype)
                                    ? std::bit_cast<std::uint64_t>(round_to(it.dtype, std::bit_cast<double>(it.bits)))
                                    : it.bits);
     case Kind::index: return "long(" + text_of(it.index) + ")";
@@ -137,8 +137,7 @@ bool DeviceWriter::divides_many(const Instruction& it) const {
 
 int DeviceWriter::stored(int store) const {
   const Instruction& value = at(at(store).args[0]);
-  const bool rounds = value.kind == Kind::cast && value.dtype == at(store).dtype &&
-                      (value.dtype == DType::bf16 || value.dtype == DType::f16);
+  const bool rounds = value.kind == Kind::cast && value.dtype == at(store).dtype && is_narrow_float(value.dtype);
   return rounds && at(value.args[0]).dtype == DType::f32 ? value.args[0] : at(store).args[0];
 }
 

@@ -171,7 +171,7 @@ std::errc read_number(std::string_view text, T& to) {
     to = text == "1" || text == "true" || text == "True" || text == "TRUE";
     return to || text == "0" || text == "false" || text == "False" || text == "FALSE" ? std::errc()
                                                                                       : std::errc::invalid_argument;
-  } else if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
+  } else if constexpr (!std::is_arithmetic_v<T>) {
     double wide = 0;
     const std::errc error = read_number(text, wide);
     to = T(wide);
@@ -248,9 +248,9 @@ Tensor Table::columns(std::initializer_list<const char*> names, const ColumnOpti
   for (const char* name : names) {
     const std::size_t column = data_->position_of("column", name, loc);
     switch (options.dtype) {
-#define WEFT_DTYPE(dtype, text, bits, packing, kind, computed, accumulated, type)         \
-  case DType::dtype:                                                                      \
-    data_->read_column<type>(column, options, static_cast<type*>(to) + at++, count, loc); \
+#define WEFT_DTYPE(dtype, text, bits, packing, kind, computed, accumulated, exponent, type) \
+  case DType::dtype:                                                                        \
+    data_->read_column<type>(column, options, static_cast<type*>(to) + at++, count, loc);   \
     break;
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE

@@ -1,5 +1,6 @@
-// Eager kernels that convert between dtypes. f16 and bf16 are converted from and to f32 exactly as the lanes do not
-// hold them; from types wider than f32 they round once, through a float rounded to odd (Boldo and Melquiond, 2008).
+// Eager kernels that convert between dtypes. The floats of 8 and 16 bits are converted from and to f32 exactly as the
+// lanes do not hold them; from types wider than f32 they round once, through a float rounded to odd (Boldo and
+// Melquiond, 2008).
 #include "eager/kernels.hpp"
 #include "weft/detail/lanes.hpp"
 
@@ -67,6 +68,34 @@ inline std::uint16_t narrow_f16(float x) {
   return static_cast<std::uint16_t>(sign | result);
 }
 
+// ---- 8-bit floats
+// -----------------------------------------------------------------------------------------------------
+
+// The exponent moves by 120; denormals as above. 0x7f is NaN.
+inline float widen_e4m3(std::uint8_t x) {
+  std::uint32_t sign = (x & 0x80u) << 24, rest = (x & 0x7fu) << 20;
+  std::uint32_t normal = rest < (0x7fu << 20) ? rest + (120u << 23) : 0x7fc00000;
+  std::uint32_t denormal = bits_of(from_bits(rest + (121u << 23)) - from_bits(121u << 23));
+  return from_bits(sign | (rest < (1u << 23) ? denormal : normal));
+}
+inline std::uint8_t narrow_e4m3(float x) {
+  std::uint32_t bits = bits_of(x), sign = bits >> 24 & 0x80, size = bits & 0x7fffffff;
+  std::uint32_t normal = (size - (120u << 23) + 0x7ffff + (size >> 20 & 1)) >> 20;
+  std::uint32_t denormal = bits_of(from_bits(size) + 0x1p14f) - bits_of(0x1p14f);  // its last bit is the least number
+  std::uint32_t small = size < (121u << 23) ? denormal : normal;
+  return static_cast<std::uint8_t>(sign | (size <= 0x43e80000 ? small : 0x7f));  // 464: half way to 480
+}
+// The upper half of an f16.
+inline float widen_e5m2(std::uint8_t x) { return widen_f16(static_cast<std::uint16_t>(x << 8)); }
+inline std::uint8_t narrow_e5m2(float x) {
+  std::uint32_t bits = bits_of(x), sign = bits >> 24 & 0x80, size = bits & 0x7fffffff;
+  std::uint32_t normal = (size - (112u << 23) + 0xfffff + (size >> 21 & 1)) >> 21;
+  std::uint32_t denormal = bits_of(from_bits(size) + 128.0f) - bits_of(128.0f);  // its last bit is the least number
+  std::uint32_t small = size < (113u << 23) ? denormal : normal;
+  std::uint32_t special = size > 0x7f800000 ? 0x7f : 0x7c;
+  return static_cast<std::uint8_t>(sign | (size < 0x47700000 ? small : special));
+}
+
 // The float next to `x` toward zero, with its last bit set where it differs from x: rounding it again to far fewer bits
 // gives what rounding x at once would have. A zero is never beyond x, whatever its sign.
 inline float odd_float(double x) {
@@ -112,11 +141,11 @@ void each_element(void* result, const VectorOperand* operands, std::int64_t vect
       [](void* result, const VectorOperand* operands, std::int64_t vectors) {                 \
         each_element<To, From>(result, operands, vectors, [](From x) { return expression; }); \
       };
-#define WEFT_CASTS_TO_HALF(half, narrow)                                       \
-  WEFT_CAST_HALF(f32, float, half, std::uint16_t, narrow(x))                   \
-  WEFT_CAST_HALF(f64, double, half, std::uint16_t, narrow(odd_float(x)))       \
-  WEFT_CAST_HALF(i32, std::int32_t, half, std::uint16_t, narrow(odd_float(x))) \
-  WEFT_CAST_HALF(i64, std::int64_t, half, std::uint16_t, narrow(odd_float(odd_double(x))))
+#define WEFT_CASTS_TO_HALF(half, Half, narrow)                        \
+  WEFT_CAST_HALF(f32, float, half, Half, narrow(x))                   \
+  WEFT_CAST_HALF(f64, double, half, Half, narrow(odd_float(x)))       \
+  WEFT_CAST_HALF(i32, std::int32_t, half, Half, narrow(odd_float(x))) \
+  WEFT_CAST_HALF(i64, std::int64_t, half, Half, narrow(odd_float(odd_double(x))))
 
 #define WEFT_PUT_CAST(from, to, function) \
   kernels.cast[static_cast<int>(DType::from)][static_cast<int>(DType::to)] = function;
@@ -136,8 +165,12 @@ void put_casts(Kernels& kernels) {
   WEFT_CASTS_FROM(f64, double)
   WEFT_CAST_HALF(f16, std::uint16_t, f32, float, widen_f16(x))
   WEFT_CAST_HALF(bf16, std::uint16_t, f32, float, widen_bf16(x))
-  WEFT_CASTS_TO_HALF(f16, narrow_f16)
-  WEFT_CASTS_TO_HALF(bf16, narrow_bf16)
+  WEFT_CAST_HALF(f8e4m3, std::uint8_t, f32, float, widen_e4m3(x))
+  WEFT_CAST_HALF(f8e5m2, std::uint8_t, f32, float, widen_e5m2(x))
+  WEFT_CASTS_TO_HALF(f16, std::uint16_t, narrow_f16)
+  WEFT_CASTS_TO_HALF(bf16, std::uint16_t, narrow_bf16)
+  WEFT_CASTS_TO_HALF(f8e4m3, std::uint8_t, narrow_e4m3)
+  WEFT_CASTS_TO_HALF(f8e5m2, std::uint8_t, narrow_e5m2)
   WEFT_CASTS_NARROW(i8, signed char, i32, int)
   WEFT_CASTS_NARROW(i16, short, i32, int)
   WEFT_CASTS_NARROW(u16, unsigned short, i32, int)

@@ -41,16 +41,16 @@ Value execute_constant(const Constant& number, const Type& type) {
   double real = size ? static_cast<double>(integer) : number.as_number(DType::f64);
   Type one = type;
   one.shape = {};
-  if (type.dtype == DType::f16 || type.dtype == DType::bf16) one.dtype = DType::f64;
+  if (is_narrow_float(type.dtype)) one.dtype = DType::f64;
   Value result = make_value(one);
   const auto put = [&]<class T>(T* to) {
     if constexpr (std::is_arithmetic_v<T>)
       *to = std::is_floating_point_v<T> ? static_cast<T>(real) : static_cast<T>(integer);
   };
   switch (one.dtype) {
-#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, type) \
-  case DType::name:                                                              \
-    put(result.as<type>());                                                      \
+#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, exponent, type) \
+  case DType::name:                                                                        \
+    put(result.as<type>());                                                                \
     break;
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE

@@ -83,7 +83,7 @@ Number cast(DType to, DType from, Number x) {
 
 namespace {
 
-double decode_half(std::uint64_t bits, int exponent_bits, int fraction_bits) {
+double decode_narrow(std::uint64_t bits, int exponent_bits, int fraction_bits) {
   int bias = (1 << (exponent_bits - 1)) - 1;
   int exponent = static_cast<int>(bits >> fraction_bits) & ((1 << exponent_bits) - 1);
   auto fraction = static_cast<double>(bits & ((1u << fraction_bits) - 1));
@@ -91,11 +91,12 @@ double decode_half(std::uint64_t bits, int exponent_bits, int fraction_bits) {
   double size = exponent == 0                          ? std::ldexp(fraction * scale, 1 - bias)
                 : exponent == (1 << exponent_bits) - 1 ? (fraction != 0 ? NAN : INFINITY)
                                                        : std::ldexp(1 + fraction * scale, exponent - bias);
-  return bits >> 15 & 1 ? -size : size;
+  return bits >> (exponent_bits + fraction_bits) & 1 ? -size : size;
 }
-std::uint64_t encode_half(double value, int exponent_bits, int fraction_bits) {
+std::uint64_t encode_narrow(double value, int exponent_bits, int fraction_bits) {
   int bias = (1 << (exponent_bits - 1)) - 1;
-  std::uint64_t sign = std::signbit(value) ? 0x8000 : 0, top = (std::uint64_t{1} << exponent_bits) - 1;
+  std::uint64_t sign = std::uint64_t{std::signbit(value)} << (exponent_bits + fraction_bits),
+                top = (std::uint64_t{1} << exponent_bits) - 1;
   if (value != value) return sign | top << fraction_bits | std::uint64_t{1} << (fraction_bits - 1);
   if (std::isinf(value)) return sign | top << fraction_bits;
   if (value == 0) return sign;
@@ -111,8 +112,15 @@ Number decode(DType dtype, std::uint64_t bits) {
   switch (dtype) {
     case DType::f64: return {std::bit_cast<double>(bits), 0};
     case DType::f32: return {std::bit_cast<float>(static_cast<std::uint32_t>(bits)), 0};
-    case DType::f16: return {decode_half(bits & 0xffff, 5, 10), 0};
-    case DType::bf16: return {decode_half(bits & 0xffff, 8, 7), 0};
+    case DType::f16: return {decode_narrow(bits & 0xffff, 5, 10), 0};
+    case DType::bf16: return {decode_narrow(bits & 0xffff, 8, 7), 0};
+    case DType::f8e4m3:  // the greatest exponent is one of numbers, but for the last code
+      return {(bits & 0x7f) == 0x7f ? std::copysign(NAN, bits & 0x80 ? -1 : 1)
+              : (bits & 0x78) == 0x78
+                  ? std::ldexp((bits & 0x80 ? -1.0 : 1.0) * (1 + static_cast<double>(bits & 7) / 8), 8)
+                  : decode_narrow(bits & 0xff, 4, 3),
+              0};
+    case DType::f8e5m2: return {decode_narrow(bits & 0xff, 5, 2), 0};
     case DType::boolean: return {0, (bits & 0xff) != 0};
     default: return {0, wrap(dtype, static_cast<Integer>(bits))};
   }
@@ -121,8 +129,10 @@ std::uint64_t encode(DType dtype, Number x) {
   switch (dtype) {
     case DType::f64: return std::bit_cast<std::uint64_t>(x.real);
     case DType::f32: return std::bit_cast<std::uint32_t>(static_cast<float>(x.real));
-    case DType::f16: return encode_half(x.real, 5, 10);
-    case DType::bf16: return encode_half(x.real, 8, 7);
+    case DType::f16: return encode_narrow(x.real, 5, 10);
+    case DType::bf16: return encode_narrow(x.real, 8, 7);
+    case DType::f8e4m3: return std::isfinite(x.real) ? encode_narrow(x.real, 4, 3) : 0x7f | encode_narrow(x.real, 4, 3);
+    case DType::f8e5m2: return x.real != x.real ? 0x7f | encode_narrow(x.real, 5, 2) : encode_narrow(x.real, 5, 2);
     default: return static_cast<std::uint64_t>(x.integer);
   }
 }

@@ -25,7 +25,7 @@ template <class... Parts>
 
 // f4 for f32, b1 for bool; empty for what NumPy has not.
 std::string name_in_numpy(DType dtype) {
-  if (dtype == DType::bf16) return {};
+  if (dtype == DType::bf16 || only_holds(dtype)) return {};
   const char* name = info(dtype).name;
   return concat_text(name[0], storage_bytes(dtype, 1));
 }

@@ -21,8 +21,10 @@ template <class... Parts>
   throw DamagedFile(concat_text(parts...));
 }
 
-// F32, BF16, BOOL: our names in capitals.
+// F32, BF16, BOOL: our names in capitals; the floats of 8 bits with a line.
 std::string name_in_file(DType dtype) {
+  if (dtype == DType::f8e4m3) return "F8_E4M3";
+  if (dtype == DType::f8e5m2) return "F8_E5M2";
   std::string name = info(dtype).name;
   for (char& letter : name)
     if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');

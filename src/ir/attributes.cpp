@@ -164,8 +164,7 @@ void Attributes::refuse(const AttributeType& wanted) const {
 // ---- constants ------------------------------------------------------------------------------------------------------
 
 Constant Constant::number(DType dtype, double value) {
-  if (is_floating(dtype) && info(dtype).bits == 16)
-    value = round_to(dtype, value);  // of wider ones a kernel's literal is rounded once
+  if (is_narrow_float(dtype)) value = round_to(dtype, value);  // of wider ones a kernel's literal is rounded once
   return integer(is_floating(dtype) ? std::bit_cast<std::int64_t>(value) : static_cast<std::int64_t>(value));
 }
 double Constant::as_number(DType dtype) const {

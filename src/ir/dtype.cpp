@@ -7,6 +7,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "base/fail.hpp"
+
 namespace weft {
 
 namespace {
@@ -21,7 +23,7 @@ constexpr IntegerRange range_of() {
 
 IntegerRange integer_range(DType dtype) {
   static constexpr IntegerRange table[] = {
-#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, type) range_of<type>(),
+#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, exponent, type) range_of<type>(),
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE
   };
@@ -32,6 +34,8 @@ namespace {
 
 DType promote_equals(DType a, DType b) {
   if (a == b) return a;
+  if (only_holds(a) || only_holds(b))
+    fail("promotion", {}, info(a).name, " does not meet ", info(b).name, ": a float of 8 bits is cast first");
   if (info(a).kind != info(b).kind) return info(a).kind > info(b).kind ? a : b;
   if (is_floating(a) && info(a).bits == 16 && info(b).bits == 16) return DType::f32;
   if (!is_integer(a)) return std::max(a, b);
@@ -60,22 +64,32 @@ DType promote(Promotable a, Promotable b) {
   if (group(a) == group(b)) return promote_equals(a.dtype, b.dtype);
   if (group(a) < group(b)) std::swap(a, b);
   DType higher = a.dtype, lower = dtype_in_group(b);
+  if (b.weak && is_floating(higher)) return higher;
+  if (only_holds(higher) || only_holds(lower)) return promote_equals(higher, lower);
   if (is_floating(higher)) return higher;
   if (higher == DType::boolean || is_floating(lower)) return promote_equals(higher, lower);
   return higher;
 }
 
+double largest_finite(DType dtype) {
+  const int bias = (1 << (info(dtype).exponent - 1)) - 1, digits = significand(dtype);
+  if (has_infinity(dtype)) return std::ldexp(2 - std::ldexp(1.0, 1 - digits), bias);
+  return std::ldexp(2 - std::ldexp(1.0, 2 - digits), bias + 1);  // the greatest exponent has numbers too, but for NaN
+}
+
 double round_to(DType dtype, long double value) {
   if (dtype == DType::f64) return static_cast<double>(value);
   if (dtype == DType::f32) return static_cast<float>(value);
-  int digits = dtype == DType::f16 ? 11 : 8;
-  int smallest = dtype == DType::f16 ? -24 : -133;  // exponent of the smallest denormal
-  long double largest = dtype == DType::f16 ? 65504.0L : 0x1.FEp127L;
+  const int digits = significand(dtype), bias = (1 << (info(dtype).exponent - 1)) - 1;
+  const int smallest = 2 - bias - digits;  // exponent of the smallest denormal
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const double beyond = std::copysign(has_infinity(dtype) ? infinity : std::numeric_limits<double>::quiet_NaN(),
+                                      static_cast<double>(value));
+  if (std::isinf(value)) return beyond;
   if (!std::isfinite(value) || value == 0) return static_cast<double>(value);
   int unit = std::max(std::ilogb(value) - digits + 1, smallest);
   long double nearest = std::ldexp(std::nearbyint(std::ldexp(value, -unit)), unit);
-  if (std::fabs(nearest) > largest)
-    return std::copysign(std::numeric_limits<double>::infinity(), static_cast<double>(value));
+  if (std::fabs(nearest) > largest_finite(dtype)) return beyond;
   return static_cast<double>(nearest);
 }
 

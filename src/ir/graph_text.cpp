@@ -133,9 +133,9 @@ std::string contents(const Tensor& value) {
   const std::int64_t count = node.type.shape.element_count().constant();
   std::string text = " {";
   switch (node.type.dtype) {
-#define WEFT_DTYPE(name, text_of, bits, packing, kind, computed, accumulated, type) \
-  case DType::name:                                                                 \
-    append_elements<type>(text, storage->data, count);                              \
+#define WEFT_DTYPE(name, text_of, bits, packing, kind, computed, accumulated, exponent, type) \
+  case DType::name:                                                                           \
+    append_elements<type>(text, storage->data, count);                                        \
     break;
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE

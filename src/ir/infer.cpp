@@ -19,6 +19,32 @@ std::string describe_operands(std::span<const Tensor> operands) {
 
 namespace {
 
+// A float of 8 bits is cast, moved, chosen and compared, and nothing is computed of it.
+bool computes(Op op, const Attributes& attributes) {
+  switch (info(op).kind) {
+    case OpKind::pointwise: {
+      const DTypeClass dtypes = info(op).dtypes;
+      return dtypes == DTypeClass::arithmetic || dtypes == DTypeClass::floating;
+    }
+    case OpKind::reduce:
+    case OpKind::cumulative:
+    case OpKind::contraction:
+    case OpKind::convolution:
+    case OpKind::order: return true;
+    case OpKind::index:
+      return op == Op::scatter_add || op == Op::scatter_amax ||
+             (op == Op::update_rows && attributes.as<RowUpdate>().adds);
+    case OpKind::collective: return op != Op::broadcast && op != Op::all_gather;
+    default: return false;
+  }
+}
+void refuse_what_only_holds(Op op, std::span<const Tensor> operands, const Attributes& attributes, Loc loc) {
+  for (const Tensor& operand : operands)
+    if (only_holds(type_of(operand).dtype) && computes(op, attributes))
+      fail(info(op).name, loc, "is not defined on ", info(type_of(operand).dtype).name,
+           ", which holds numbers and computes nothing, cast first: ", describe_operands(operands));
+}
+
 bool accepts(DTypeClass dtypes, DType dtype) {
   switch (dtypes) {
     case DTypeClass::arithmetic: return dtype != DType::boolean;
@@ -342,6 +368,7 @@ Type infer(Op op, std::span<const Tensor> operands, const Attributes& attributes
   const OpInfo& row = info(op);
   WEFT_CHECK(op == Op::call || &attributes.type() == row.attributes, row.name, " has attributes of another primitive");
   WEFT_CHECK(row.arity < 0 || static_cast<std::size_t>(row.arity) == operands.size(), row.name);
+  refuse_what_only_holds(op, operands, attributes, loc);
   switch (row.kind) {
     case OpKind::pointwise: return infer_pointwise(op, operands, loc);
     case OpKind::view: return infer_view(op, operands, attributes, wanted, loc);

@@ -13,6 +13,8 @@ double tolerance_of(DType dtype) {
     case DType::f64: return 1e-10;
     case DType::f16: return 1e-2;
     case DType::bf16: return 5e-2;
+    case DType::f8e4m3:
+    case DType::f8e5m2: return std::ldexp(1.0, 1 - significand(dtype));  // one step
     default: return is_floating(dtype) ? 1e-4 : 0;
   }
 }

@@ -18,7 +18,7 @@ void append_elements(std::span<const std::uint8_t> bytes, std::vector<To>& to) {
       element = bytes[at] != 0;
     else
       std::memcpy(&element, bytes.data() + at, sizeof(T));
-    if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>)
+    if constexpr (!std::is_arithmetic_v<T>)
       to.push_back(static_cast<To>(static_cast<float>(element)));
     else
       to.push_back(static_cast<To>(element));
@@ -26,11 +26,11 @@ void append_elements(std::span<const std::uint8_t> bytes, std::vector<To>& to) {
 }
 void append_elements(DType dtype, std::span<const std::uint8_t> bytes, KnownElements& to) {
   switch (dtype) {
-#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, type) \
-  case DType::name:                                                              \
-    if constexpr (DTypeKind::kind == DTypeKind::floating)                        \
-      return append_elements<type>(bytes, to.numbers);                           \
-    else                                                                         \
+#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, exponent, type) \
+  case DType::name:                                                                        \
+    if constexpr (DTypeKind::kind == DTypeKind::floating)                                  \
+      return append_elements<type>(bytes, to.numbers);                                     \
+    else                                                                                   \
       return append_elements<type>(bytes, to.integers);
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE
@@ -51,11 +51,11 @@ std::string packed(const std::vector<From>& elements) {
 }
 std::string packed(const KnownElements& from) {
   switch (from.dtype) {
-#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, type) \
-  case DType::name:                                                              \
-    if constexpr (DTypeKind::kind == DTypeKind::floating)                        \
-      return packed<type>(from.numbers);                                         \
-    else                                                                         \
+#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, exponent, type) \
+  case DType::name:                                                                        \
+    if constexpr (DTypeKind::kind == DTypeKind::floating)                                  \
+      return packed<type>(from.numbers);                                                   \
+    else                                                                                   \
       return packed<type>(from.integers);
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE

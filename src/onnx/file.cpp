@@ -359,7 +359,7 @@ void write(const FunctionData& from, schema::FunctionProto& to) {
 int element_type(DType dtype) {
   for (int type = 0; type < element_count; ++type)
     if (element_rows[type].dtype == of(dtype)) return type;
-  return 0;
+  fail("onnx", {}, "Weft writes no ", info(dtype).name, " to ONNX files: cast it first");
 }
 bool has_dtype(int element_type) {
   return element_type > 0 && element_type < element_count && element_rows[element_type].dtype >= 0;

@@ -19,7 +19,7 @@ bool is_power_of_two(const Match& m) {
   int exponent;
   if (!std::isfinite(divisor(m)) || std::fabs(std::frexp(divisor(m), &exponent)) != 0.5) return false;
   const DType dtype = type_of(m[c]).dtype;
-  return std::abs(exponent) <= (dtype == DType::f64 ? 1021 : dtype == DType::f16 ? 13 : 125);
+  return std::abs(exponent) <= ((1 << (info(dtype).exponent - 1)) - 3);
 }
 Tensor times_reciprocal(const Match& m) {
   const Type& type = type_of(m[c]);
@@ -30,21 +30,12 @@ Tensor times_reciprocal(const Match& m) {
 // Every value of `from` is a value of `to`.
 bool holds_all_of(DType to, DType from) {
   if (from == to || from == DType::boolean) return true;
-  auto significand = [](DType dtype) {
-    switch (dtype) {
-      case DType::f64: return 53;
-      case DType::f32: return 24;
-      case DType::f16: return 11;
-      case DType::bf16: return 8;
-      default: return info(dtype).bits - (integer_range(dtype).least < 0);
-    }
-  };
   if (is_floating(from) && !is_floating(to)) return false;
   if (is_floating(from)) return info(to).bits > info(from).bits;
   if (!is_floating(to))
     return integer_range(to).least <= integer_range(from).least &&
            integer_range(from).greatest <= integer_range(to).greatest;
-  return significand(to) >= significand(from);
+  return significand(to) >= info(from).bits - (integer_range(from).least < 0);
 }
 bool first_cast_is_exact(const Match& m) {
   const DType from = type_of(m[x]).dtype, between = type_of(m.operands[0]).dtype, to = m.node.type.dtype;

@@ -98,8 +98,10 @@ Operands promote_operands(const ElementwiseDefinition& definition, const At* lis
         fail("elementwise", loc, "operand ", i, " is used as a condition and must be bool, it is ", to_string(type));
       continue;
     }
-    common = common ? promoted(*common, promotable(operand)) : promotable(operand);
+    common = common ? promoted(*common, promotable(operand), loc) : promotable(operand);
   }
+  if (common && only_holds(common->dtype))
+    fail("elementwise", loc, "is not defined on ", info(common->dtype).name, ", cast first");
   result.number.dtype = common ? common->dtype : DType::f32;
   result.number.weak = weak;
   settle_ones(result.operands, 0, loc);

@@ -49,7 +49,7 @@ Tensor rounded_once(const char* name, std::span<const At> list, Loc loc, F compu
   std::optional<Promotable> common;
   for (const At& each : list) {
     const Tensor& value = values.emplace_back(resolve(each, name));
-    common = common ? promoted(*common, promotable(value)) : promotable(value);
+    common = common ? promoted(*common, promotable(value), loc) : promotable(value);
   }
   const DType dtype = common->dtype, wide = is_floating(dtype) ? computed_in(dtype) : dtype;
   if (dtype == wide) return compute(list);
@@ -176,18 +176,14 @@ Tensor signbit(At x) {
   const DType dtype = type_of(value).dtype;
   if (dtype == DType::boolean) return value & false;
   if (!is_floating(dtype)) return value < 0;
-  const int bits = info(dtype).bits;
-  return bitcast(value, bits == 16 ? DType::i16 : bits == 32 ? DType::i32 : DType::i64) < 0;
+  return bitcast(value, integer_of_bits(dtype)) < 0;
 }
 static Tensor replace_unusual(const At& x, double nan, const double* positive, const double* negative) {
   LooseComposite call("nan_to_num", x.loc);
   const Tensor value = resolve(x, "nan_to_num");
   const DType dtype = type_of(value).dtype;
   if (!is_floating(dtype)) return value;
-  const double largest = dtype == DType::f64    ? std::numeric_limits<double>::max()
-                         : dtype == DType::f32  ? std::numeric_limits<float>::max()
-                         : dtype == DType::bf16 ? 0x1.FEp127
-                                                : 65504;
+  const double largest = largest_finite(dtype);
   const Tensor finite = where(value == infinity, positive ? *positive : largest,
                               where(value == -infinity, negative ? *negative : -largest, value));
   return where(isnan(value), nan, finite);

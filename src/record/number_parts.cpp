@@ -25,8 +25,7 @@ void refuse_nextafter(const CallValues&, std::span<Tensor>) {
 // Of floats with one sign the order is that of their bits.
 Tensor next_after(const Tensor& from, const Tensor& to) {
   const DType dtype = type_of(from).dtype;
-  const int width = info(dtype).bits;
-  const DType integer = width == 16 ? DType::i16 : width == 32 ? DType::i32 : DType::i64;
+  const DType integer = integer_of_bits(dtype);
   const Tensor bits = bitcast(from, integer), one = cast(bits == bits, integer);
   const Tensor moved = where((to > from) == (from > 0), bits + one, bits - one);
   const Tensor least = where(to > 0, one, bitcast(-bitcast(one, dtype), integer));

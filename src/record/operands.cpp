@@ -148,14 +148,18 @@ Promotable promotable(const Tensor& value) {
   const Type& type = type_of(value);
   return {type.dtype, type.shape.rank() == 0, type.weak};
 }
-Promotable promoted(const Promotable& a, const Promotable& b) {
+Promotable promoted(const Promotable& a, const Promotable& b, Loc loc) {
+  if (only_holds(a.dtype) != only_holds(b.dtype) || (only_holds(a.dtype) && a.dtype != b.dtype))
+    if (!a.weak && !b.weak)
+      fail("promotion", loc, info(a.dtype).name, " does not meet ", info(b.dtype).name,
+           ": a float of 8 bits is cast first");
   return {promote(a, b), a.scalar && b.scalar, a.weak && b.weak};
 }
 
 void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes, Loc loc) {
   std::size_t first = dtypes == DTypeClass::select ? 1 : 0;  // where()'s condition keeps its dtype
   Promotable common = promotable(operands[first]);
-  for (std::size_t i = first + 1; i < operands.size(); ++i) common = promoted(common, promotable(operands[i]));
+  for (std::size_t i = first + 1; i < operands.size(); ++i) common = promoted(common, promotable(operands[i]), loc);
   // Two numbers chosen by a tensor are a tensor: of the default dtype.
   if (first == 1 && common.weak && !type_of(operands[0]).weak)
     common = {common.dtype == DType::f64 ? DType::f32 : common.dtype, false, false};
@@ -205,7 +209,7 @@ std::optional<DType> rounds_numbers(std::span<const Tensor> operands) {
   for (const Tensor& operand : operands) {
     const Type& type = type_of(operand);
     if (type.weak) continue;
-    if (!is_floating(type.dtype) || info(type.dtype).bits != 16 || (narrow && *narrow != type.dtype)) return {};
+    if (!is_narrow_float(type.dtype) || only_holds(type.dtype) || (narrow && *narrow != type.dtype)) return {};
     narrow = type.dtype;
   }
   const auto is_kept = [&](const Tensor& operand) {

@@ -99,10 +99,20 @@ Index detail::mul(const Index& a, const Index& b) { return Index(weft::mul(a, b)
 
 // ---- dtype --------------------------------------------------------------------------------------------------------
 
+// A function that would compute a float of 8 bits in a wider one, as it does those of 16 bits.
+static void refuse_to_widen(const Tensor& value, DType dtype, Loc loc) {
+  const DType from = type_of(value).dtype;
+  const std::string_view called = called_operation();
+  if (only_holds(from) && from != dtype && called != "cast" && called != "scaled_matmul")
+    fail("cast", loc, "is not defined on ", info(from).name,
+         ", which holds numbers and computes nothing, cast first: ", to_string(type_of(value)));
+}
+
 Tensor cast(At x, DType dtype) {
   Operation call("cast", x.loc);
   Tensor value = resolve(x, "cast");
   if (type_of(value).dtype == dtype && !type_of(value).weak) return value;
+  refuse_to_widen(value, dtype, call.loc());
   return record(Op::cast, {value}, {}, Type{dtype}, call.loc());
 }
 Tensor bitcast(At x, DType dtype) {

@@ -106,6 +106,7 @@ Type type_of_like(const Tensor& like, const char* operation, Loc loc) {
 }
 DType drawn_in(DType dtype, const char* operation, Loc loc) {
   if (!is_floating(dtype)) fail(operation, loc, "needs a floating dtype, it is ", info(dtype).name);
+  if (only_holds(dtype)) fail(operation, loc, "is not drawn in ", info(dtype).name, ": cast what is drawn in f32");
   return computed_in(dtype);
 }
 

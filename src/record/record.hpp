@@ -203,7 +203,7 @@ Tensor resolve(const At& operand, const char* operation);
 
 // The value as promotion sees it, and what two together are to a third.
 Promotable promotable(const Tensor& value);
-Promotable promoted(const Promotable& a, const Promotable& b);
+Promotable promoted(const Promotable& a, const Promotable& b, Loc loc);
 // Promotes dtypes and broadcasts shapes of pointwise operands in place (casts and expands are recorded).
 void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes, Loc loc);
 Tensor pointwise(Op op, std::span<const At> operands);

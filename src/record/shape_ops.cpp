@@ -224,7 +224,7 @@ Tensor concat(std::span<const Tensor> parts, int axis, Loc loc) {
   Promotable common{};
   for (const Tensor& part : parts) {
     values.push_back(resolve(At(part, loc), "concat"));
-    common = values.size() == 1 ? promotable(part) : promoted(common, promotable(part));
+    common = values.size() == 1 ? promotable(part) : promoted(common, promotable(part), call.loc());
   }
   axis = normalize_axis("concat", axis, type_of(values[0]).shape.rank(), call.loc());
   for (Tensor& value : values) value = cast(value, common.dtype);

@@ -180,7 +180,7 @@ class Lowering {
     Instruction instruction;
     instruction.kind = Kind::cast;
     instruction.dtype = kernel_.body[static_cast<std::size_t>(value)].dtype;
-    if (!is_floating(instruction.dtype) || info(instruction.dtype).bits != 16) return value;
+    if (!is_narrow_float(instruction.dtype)) return value;
     instruction.args[0] = value;
     const int result = emit(instruction);
     zero_without_[result] = zero_without(value);

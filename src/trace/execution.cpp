@@ -27,7 +27,7 @@ namespace {
 void write_constant(const Node& node, void* to) {
   const auto& number = node.attributes<Constant>();
   switch (node.type.dtype) {
-#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, type)               \
+#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, exponent, type)     \
   case DType::name:                                                                            \
     if constexpr (std::is_arithmetic_v<type>) {                                                \
       type value = is_floating(DType::name) ? static_cast<type>(number.as_number(DType::name)) \
@@ -43,7 +43,7 @@ void write_constant(const Node& node, void* to) {
 }
 bool is_plain_number(const Node& node) {
   return node.op == Op::constant && node.type.device.type == Device::Type::cpu && node.type.shape.rank() == 0 &&
-         info(node.type.dtype).bits <= 64 && node.type.dtype != DType::f16 && node.type.dtype != DType::bf16;
+         info(node.type.dtype).bits <= 64 && !is_narrow_float(node.type.dtype);
 }
 
 Tensor& value_of_leaf(Scratch& scratch, std::uint32_t leaf) {

@@ -32,6 +32,8 @@ using Function = std::function<Tensor(std::span<const Tensor>)>;
 
 inline double decode(float16 x) { return static_cast<double>(std::bit_cast<_Float16>(x.bits)); }
 inline double decode(bfloat16 x) { return std::bit_cast<float>(std::uint32_t{x.bits} << 16); }
+inline double decode(float8_e4m3fn x) { return static_cast<float>(x); }  // tests/trace/float8_test.cpp checks these
+inline double decode(float8_e5m2 x) { return static_cast<float>(x); }
 template <class T>
 requires std::is_arithmetic_v<T> T decode(T x) { return x; }
 
@@ -54,8 +56,8 @@ T element(const Tensor& tensor, std::size_t i) {
 // The computed elements, read through data().
 inline Literal literal_of(const Tensor& tensor) {
   switch (type_of(tensor).dtype) {
-#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, type) \
-  case DType::name:                                                              \
+#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, exponent, type) \
+  case DType::name:                                                                        \
     return literal_as<type>(tensor);
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE
@@ -69,6 +71,8 @@ inline float16 encode(double x, float16) {
 inline bfloat16 encode(double x, bfloat16) {  // x has no more digits than a bf16
   return bfloat16::from_bits(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(x)) >> 16));
 }
+inline float8_e4m3fn encode(double x, float8_e4m3fn) { return float8_e4m3fn(x); }
+inline float8_e5m2 encode(double x, float8_e5m2) { return float8_e5m2(x); }
 template <class T>
 requires std::is_arithmetic_v<T> T encode(double x, T) { return static_cast<T>(x); }
 template <class T>
@@ -85,8 +89,8 @@ Tensor tensor_as(const Literal& literal) {
 }
 inline Tensor tensor_of(const Literal& literal) {
   switch (literal.type.dtype) {
-#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, type) \
-  case DType::name:                                                              \
+#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, exponent, type) \
+  case DType::name:                                                                        \
     return tensor_as<type>(literal);
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE
@@ -121,8 +125,7 @@ inline Literal eager_of(const Function& function, std::span<const Literal> input
 
 // The distance from a number to the next larger one in size.
 inline double ulp(DType dtype, double x) {
-  int digits = dtype == DType::f64 ? 53 : dtype == DType::f32 ? 24 : dtype == DType::f16 ? 11 : 8;
-  int least = dtype == DType::f64 ? -1074 : dtype == DType::f32 ? -149 : dtype == DType::f16 ? -24 : -133;
+  const int digits = significand(dtype), least = 3 - digits - (1 << (info(dtype).exponent - 1));
   if (x == 0 || !std::isfinite(x)) return std::ldexp(1.0, least);
   return std::ldexp(1.0, std::max(std::ilogb(x) - digits + 1, least));
 }

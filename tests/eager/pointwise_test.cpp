@@ -19,6 +19,7 @@ const Case cases[] = {
 };
 
 bool takes(DTypeClass dtypes, DType dtype) {
+  if (only_holds(dtype) && (dtypes == DTypeClass::arithmetic || dtypes == DTypeClass::floating)) return false;
   if (dtypes == DTypeClass::arithmetic) return dtype != DType::boolean;
   if (dtypes == DTypeClass::floating || dtypes == DTypeClass::predicate) return is_floating(dtype);
   if (dtypes == DTypeClass::bits) return !is_floating(dtype);

@@ -120,7 +120,7 @@ TEST_CASE("gather takes rows of any table; scatter_add adds up duplicates in ord
           return record(Op::gather, {flip(transpose(x[0], 1, 2), 0), transpose(x[1])}, {}, {}, {});
         },
         inputs);
-    if (dtype == DType::boolean) continue;
+    if (dtype == DType::boolean || only_holds(dtype)) continue;
     std::vector<Literal> updates = {index, values.make(dtype, Shape::of(3, 40, 9), false)};
     Type rows{dtype, false, {}, Shape::of(6)};
     Bound bound;

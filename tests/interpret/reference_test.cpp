@@ -72,6 +72,13 @@ TEST_CASE("every node is rounded to its dtype, ties to even") {
   CHECK(round_to(DType::bf16, 1.01171875L) == 1.015625);  // 1 + 3 * 2^-8: a tie, upwards
   CHECK(round_to(DType::bf16, 0x1.FEFp127L) == 0x1.FEp127);
   CHECK(round_to(DType::bf16, 0x1.FFp127L) == INFINITY);
+  CHECK(round_to(DType::f8e4m3, 464.0L) == 448);
+  CHECK(std::isnan(round_to(DType::f8e4m3, 464.01L)));
+  CHECK(std::isnan(round_to(DType::f8e4m3, -std::numeric_limits<long double>::infinity())));
+  CHECK(round_to(DType::f8e4m3, 0x1p-10L) == 0);
+  CHECK(round_to(DType::f8e4m3, 0x1.8p-10L) == 0x1p-9);
+  CHECK(round_to(DType::f8e5m2, -61439.0L) == -57344);
+  CHECK(round_to(DType::f8e5m2, -61440.0L) == -INFINITY);
   CHECK(round_to(DType::f16, 65519.0L) == 65504.0);
   CHECK(round_to(DType::f16, -65520.0L) == -INFINITY);
   CHECK(round_to(DType::f16, 0x1p-25L) == 0);

@@ -41,6 +41,7 @@ struct Everything {
   std::optional<Tensor> maybe = arange(4);
   Buffer buffer = ones({2, 0, 3}, {DType::bf16});
   Tensor flags = from_list<bool>({true, false, true});
+  Tensor eighths = cast(from_list<float>({-0.0f, 1.5f, 448}), DType::f8e4m3), fifths = cast(arange(3), DType::f8e5m2);
   Tensor transposed = transpose(reshape(arange(6), {2, 3}));
   Tensor pending = ones({2}) + 1;
   Scalar lr = 0.1;
@@ -73,6 +74,7 @@ TEST_CASE("everything that is saved is loaded, to the same bits") {
   std::int64_t reached = 0;
   loaded.pending = zeros({2});
   loaded.flags = zeros({3}, {DType::boolean});
+  loaded.eighths = zeros({3}, {DType::f8e4m3}), loaded.fifths = zeros({3}, {DType::f8e5m2});
   loaded.lr = 0;
   loaded.position = 0;
   loaded.number = loaded.count = loaded.byte = 0;
@@ -92,7 +94,7 @@ TEST_CASE("everything that is saved is loaded, to the same bits") {
     CHECK(numbers(x) == numbers(y));
     ++compared;
   });
-  CHECK(compared == 4 + 1 + 2 + 1 + 4 + 2 + 1);
+  CHECK(compared == 4 + 1 + 2 + 1 + 6 + 2 + 1);
   CHECK(loaded.number == 0.1);
   CHECK(loaded.count == INT64_MIN);
   CHECK(loaded.byte == 200);
@@ -293,7 +295,7 @@ TEST_CASE("damaged files are refused, each with its reason") {
   damaged(one(R"("dtype":"F32","shape":[1],"data_offsets":[0,4])", 5), "is longer than its tensors: 1 bytes more");
   damaged(one(R"("dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,4])", 4), "more elements than");
   damaged(one(R"("dtype":"F32","shape":[4611686018427387905],"data_offsets":[0,4])", 4), "more elements than");
-  damaged(one(R"("dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4])", 4), "a is F8_E4M3[4], which no tensor can be");
+  damaged(one(R"("dtype":"F8_E8M0","shape":[4],"data_offsets":[0,4])", 4), "a is F8_E8M0[4], which no tensor can be");
   const std::string entry = R"({"dtype":"U8","shape":[2],"data_offsets":[)";
   damaged(safetensors("{\"a\":" + entry + "0,2]},\"b\":" + entry + "1,3]}}", 3), "has tensors that overlap: b");
   damaged(safetensors("{\"a\":" + entry + "0,2]},\"a\":" + entry + "2,4]}}", 4), "holds a twice");

@@ -96,6 +96,7 @@ TEST_CASE("what NumPy has not, and damaged files, are refused") {
   const test::Folder folder;
   const std::string path = folder.file("x");
   refused([&] { io::save_npy(path.c_str(), ones({2}, {DType::bf16})); }, "NumPy has no bf16: cast the tensor to f32");
+  refused([&] { io::save_npy(path.c_str(), ones({2}, {DType::f8e4m3})); }, "NumPy has no f8e4m3: cast the tensor");
   refused([&] { io::save_npz(path.c_str(), {{"x", ones({2})}, {"x", ones({2})}}); }, "two values have the name x");
   refused([&] { io::save_npz(path.c_str(), {{"", ones({2})}}); }, "value 0 needs a name");
   CHECK(folder.count() == 0);

@@ -17,6 +17,7 @@ constexpr DType boolean = DType::boolean, u8 = DType::u8, i8 = DType::i8, i16 = 
                 f32 = DType::f32, f64 = DType::f64;
 constexpr DType dtypes[] = {boolean, u8,  i8,  i16,  u16, i32,
                             u32,     i64, f16, bf16, f32, f64};  // rows and columns of the tables
+constexpr int listed = std::size(dtypes);
 
 // Two operands of one rank group.
 constexpr DType equals[12][12] = {
@@ -70,8 +71,8 @@ Tensor tensor(DType dtype, bool scalar) {
 }  // namespace
 
 TEST_CASE("promotion: every pair of dtypes, of one rank group and of two") {
-  for (int row = 0; row < dtype_count; ++row)
-    for (int column = 0; column < dtype_count; ++column) {
+  for (int row = 0; row < listed; ++row)
+    for (int column = 0; column < listed; ++column) {
       DType a = dtypes[row], b = dtypes[column];
       for (bool scalar : {false, true}) {
         check({a, scalar, false}, {b, scalar, false}, equals[row][column]);
@@ -89,7 +90,7 @@ TEST_CASE("promotion: every pair of dtypes, of one rank group and of two") {
 }
 
 TEST_CASE("promotion: plain numbers and Scalars take the tensor's dtype within its kind") {
-  for (int row = 0; row < dtype_count; ++row)
+  for (int row = 0; row < listed; ++row)
     for (bool scalar : {false, true}) {
       check({dtypes[row], scalar, false}, {i64, true, true}, over_number[row][0]);
       check({dtypes[row], scalar, false}, {f64, true, true}, over_number[row][1]);
@@ -124,8 +125,28 @@ TEST_CASE("promotion: integers that are divided, and functions of floats, comput
   CHECK(text((tensor(i64, false) / tensor(f64, true)).dtype()) == "f64");
 }
 
+TEST_CASE("promotion: a float of 8 bits meets its own dtype and plain numbers, and no other dtype") {
+  for (const DType narrow : {DType::f8e4m3, DType::f8e5m2})
+    for (int row = 0; row < dtype_count; ++row) {
+      const auto other = static_cast<DType>(row);
+      for (bool scalar : {false, true})
+        for (bool other_scalar : {false, true}) {
+          const Promotable a{narrow, scalar, false}, b{other, other_scalar, false};
+          CAPTURE(text(other));
+          if (other == narrow) {
+            CHECK(promote(a, b) == narrow);
+            continue;
+          }
+          CHECK_THROWS_WITH_AS(promote(a, b), doctest::Contains("a float of 8 bits is cast first"), Error);
+          CHECK_THROWS_WITH_AS(promote(b, a), doctest::Contains("a float of 8 bits is cast first"), Error);
+        }
+      check({narrow, false, false}, {i64, true, true}, narrow);
+      check({narrow, true, false}, {f64, true, true}, narrow);
+    }
+}
+
 TEST_CASE("sizes in bytes are asked of the dtype's storage") {
-  for (int row = 0; row < dtype_count; ++row)
+  for (int row = 0; row < listed; ++row)
     for (std::int64_t count : {0, 1, 7, 1000})
       CHECK(storage_bytes(dtypes[row], count) * 8 == static_cast<std::size_t>(count * info(dtypes[row]).bits));
   // Made up: two elements a byte, and four in three bytes. The last unit is whole.

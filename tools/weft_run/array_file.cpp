@@ -16,13 +16,14 @@ namespace {
 
 struct Type {
   weft_data_type dtype;
-  const char *name, *numpy, *safetensors;  // NumPy has no bf16
+  const char *name, *numpy, *safetensors;  // NumPy has no bf16, and no floats of 8 bits
 };
 constexpr Type types[] = {
-    {{6, 8, 1}, "bool", "b1", "BOOL"}, {{1, 8, 1}, "u8", "u1", "U8"},    {{0, 8, 1}, "i8", "i1", "I8"},
-    {{0, 16, 1}, "i16", "i2", "I16"},  {{1, 16, 1}, "u16", "u2", "U16"}, {{1, 32, 1}, "u32", "u4", "U32"},
-    {{0, 32, 1}, "i32", "i4", "I32"},  {{0, 64, 1}, "i64", "i8", "I64"}, {{2, 16, 1}, "f16", "f2", "F16"},
-    {{4, 16, 1}, "bf16", "", "BF16"},  {{2, 32, 1}, "f32", "f4", "F32"}, {{2, 64, 1}, "f64", "f8", "F64"},
+    {{6, 8, 1}, "bool", "b1", "BOOL"},     {{1, 8, 1}, "u8", "u1", "U8"},         {{0, 8, 1}, "i8", "i1", "I8"},
+    {{0, 16, 1}, "i16", "i2", "I16"},      {{1, 16, 1}, "u16", "u2", "U16"},      {{1, 32, 1}, "u32", "u4", "U32"},
+    {{0, 32, 1}, "i32", "i4", "I32"},      {{0, 64, 1}, "i64", "i8", "I64"},      {{2, 16, 1}, "f16", "f2", "F16"},
+    {{4, 16, 1}, "bf16", "", "BF16"},      {{2, 32, 1}, "f32", "f4", "F32"},      {{2, 64, 1}, "f64", "f8", "F64"},
+    {{10, 8, 1}, "f8e4m3", "", "F8_E4M3"}, {{12, 8, 1}, "f8e5m2", "", "F8_E5M2"},
 };
 bool same(weft_data_type a, weft_data_type b) { return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes; }
 const Type& type_of(weft_data_type dtype) {
@@ -182,7 +183,8 @@ std::vector<Array> read_arrays(const std::string& path) {
 
 void write_npy(const std::string& path, const weft_tensor& tensor) {
   const Type& type = type_of(tensor.dtype);
-  if (!*type.numpy) throw Failure{path + " can't hold bf16, which NumPy has not: write a .safetensors file"};
+  if (!*type.numpy)
+    throw Failure{path + " can't hold " + type.name + ", which NumPy has not: write a .safetensors file"};
   std::string shape;
   for (const std::int64_t size : sizes_of(tensor)) shape += std::to_string(size) + ",";
   if (tensor.ndim > 1) shape.pop_back();

@@ -291,7 +291,8 @@ std::int64_t print_type(const char* name, const weft_tensor& tensor) {
 }
 void print(const char* name, const weft_tensor& tensor) {
   const std::int64_t count = print_type(name, tensor);
-  if (tensor.dtype.bits == 16 && tensor.dtype.code != 0 && tensor.dtype.code != 1) return;  // no such C++ type
+  const bool is_small = tensor.dtype.code > 6 || (tensor.dtype.bits == 16 && tensor.dtype.code > 1);
+  if (is_small) return;  // no such C++ type
   constexpr std::int64_t most = 16;
   const auto* at = static_cast<const unsigned char*>(tensor.data) + tensor.byte_offset;
   for (std::int64_t i = 0; i < std::min(count, most); ++i, at += tensor.dtype.bits / 8) {
@@ -384,9 +385,14 @@ Array random_array(const weft_tensor_info& info, std::int64_t size, std::mt19937
     array.sizes.push_back(!varies ? info.sizes[axis] : size < 0 ? least : size);
   }
   array.bytes.resize(bytes_of(info.dtype, array.sizes, info.name));
-  if (info.dtype.code != 2 && info.dtype.code != 4) return array;
+  if (info.dtype.code < 2 || info.dtype.code == 6) return array;
   // By the bits of a fraction in an element.
-  const int fraction = info.dtype.code == 4 ? 7 : info.dtype.bits == 16 ? 10 : info.dtype.bits == 32 ? 23 : 52;
+  const int fraction = info.dtype.code == 12   ? 2
+                       : info.dtype.code == 10 ? 3
+                       : info.dtype.code == 4  ? 7
+                       : info.dtype.bits == 16 ? 10
+                       : info.dtype.bits == 32 ? 23
+                                               : 52;
   const int width = info.dtype.bits, exponents = width - 1 - fraction;
   const std::uint64_t half = ((std::uint64_t{1} << (exponents - 1)) - 2) << fraction;
   const std::uint64_t random = ((std::uint64_t{1} << fraction) - 1) | (std::uint64_t{1} << (width - 1));

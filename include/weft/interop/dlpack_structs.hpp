@@ -17,7 +17,15 @@ struct Device {                                                             // D
   std::int32_t index;                                                       // of the GPU; 0 for the host
 };
 // DLDataTypeCode: the kind of an element.
-enum class Code : std::uint8_t { integer = 0, unsigned_integer = 1, floating = 2, bfloat = 4, boolean = 6 };
+enum class Code : std::uint8_t {
+  integer = 0,
+  unsigned_integer = 1,
+  floating = 2,
+  bfloat = 4,
+  boolean = 6,
+  float8_e4m3fn = 10,
+  float8_e5m2 = 12
+};
 struct DataType {       // DLDataType of dlpack.h
   Code code;            // the kind
   std::uint8_t bits;    // of one lane

@@ -44,7 +44,7 @@ constexpr int layout_batch_count = 5, layout_batch_stride = 6;
 constexpr int preference_workspace = 1, preference_reductions = 3, preference_alignment_a = 5;
 constexpr std::uint32_t reduce_in_compute_type = 2;  // parts of a sum are not rounded to 16 bits before they are added
 
-constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
+constexpr std::size_t workspace_bytes = product_workspace_bytes;
 constexpr int most_tried = 8;  // kernels, the heuristic's best first
 
 struct Operand {
@@ -333,6 +333,14 @@ std::uint32_t alignment_of(const void* a, const void* b, const void* bias, const
 }  // namespace
 
 void open_products(Device device) { Library::of(use(device)).open(); }
+BlasHandle* product_handle(DeviceState& device) {
+  Library& library = Library::of(device);
+  library.open();
+  return library.handle;
+}
+void* product_workspace(DeviceState& device, const Queue* queue) {
+  return Library::of(device).workspace(device, queue);
+}
 bool products_are_open(Device device) { return Library::of(use(device)).is_open.load(std::memory_order_relaxed); }
 
 std::optional<Matmul> known_product(const Contraction& c) {

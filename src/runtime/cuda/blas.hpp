@@ -42,6 +42,11 @@ class LibraryProduct {
 void open_products(Device device);
 bool products_are_open(Device device);
 
+// What all products of a device share: the library's handle, and memory of so many bytes for each of its queues.
+inline constexpr std::size_t product_workspace_bytes = std::size_t{32} << 20;
+BlasHandle* product_handle(DeviceState& device);
+void* product_workspace(DeviceState& device, const Queue* queue);
+
 // The product of one item of the batch. Nothing where a size or a stride is a symbol.
 std::optional<Matmul> known_product(const Contraction& product);
 // Whether there will be one, as far as that is known before sizes are: a product for which not needs a kernel.

@@ -223,7 +223,7 @@ void sort_rows(void* context, Chunks& chunks) {
 using SortRows = void (*)(void*, Chunks&);
 SortRows sort_rows_of(DType dtype) {
   switch (dtype) {
-#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, type)                           \
+#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, exponent, type)                 \
   case DType::name:                                                                                        \
     if constexpr (DType::computed == DType::name && DType::name != DType::boolean) return sort_rows<type>; \
     break;

@@ -76,7 +76,7 @@ void check(const Contraction& product) {
   const std::size_t axes = product.batch.size();
   const bool one_axis = axes == 1 || !(product.a_is_chosen() || product.b_is_chosen());
   if (product.a_batch.size() != axes || product.b_batch.size() != axes || product.c_batch.size() != axes || !one_axis ||
-      (product.has_bias && axes > 0))
+      (product.has_bias && axes > 0) || only_holds(product.dtype))
     throw Malformed();
 }
 

@@ -217,7 +217,8 @@ class StoredRowsUpdate final : public StepOf<StoredRowsUpdate, RowsUpdate> {
   StepCost cost() const override;
   std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override;
   void check() const {
-    if (what.offsets.size() < 3) throw Malformed();
+    const bool adds_what_only_holds = what.adds && only_holds(what.dtype);
+    if (what.offsets.size() < 3 || adds_what_only_holds) throw Malformed();
   }
 };
 

@@ -154,11 +154,11 @@ Kernels replace_kernels(DType dtype) {
 // Of floats of 16 bits: into a table of f32.
 Kernels add_kernels(DType dtype) {
   switch (dtype) {
-#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, type) \
-  case DType::name:                                                              \
-    if constexpr (std::is_arithmetic_v<type>)                                    \
-      return kernels_of<rows::Add, type>();                                      \
-    else                                                                         \
+#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, exponent, type) \
+  case DType::name:                                                                        \
+    if constexpr (std::is_arithmetic_v<type>)                                              \
+      return kernels_of<rows::Add, type>();                                                \
+    else                                                                                   \
       return {join_rows<rows::Add, float, type>, sizeof(float)};
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE

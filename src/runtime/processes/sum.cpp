@@ -40,8 +40,8 @@ void sum_of(std::int64_t count, std::span<const void* const> parts, void* result
 
 void sum_in_order(DType dtype, std::int64_t count, std::span<const void* const> parts, void* result) {
   if (dtype != DType::boolean) switch (dtype) {
-#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, type) \
-  case DType::name:                                                              \
+#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, exponent, type) \
+  case DType::name:                                                                        \
     return sum_of<type>(count, parts, result);
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE
