@@ -180,13 +180,14 @@ Storage* cpu_allocate(Device device, std::size_t bytes, Queue* queue) {
 
 void cpu_copy(void* to, Device, const void* from, Device, std::size_t bytes, Queue*) { std::memmove(to, from, bytes); }
 void cpu_synchronize(Device) {}
-Queue* cpu_enter(Device) { return nullptr; }
+void cpu_enter(Device) {}
+Queue* cpu_begin_call(Device) { return nullptr; }
 
 }  // namespace
 
 DeviceInterface& device_interface(Device::Type type) {
-  static DeviceInterface devices[] = {{cpu_allocate, cpu_copy, cpu_synchronize, cpu_enter, nullptr, nullptr, nullptr},
-                                      {}};
+  static DeviceInterface devices[] = {
+      {cpu_allocate, cpu_copy, cpu_synchronize, cpu_enter, cpu_begin_call, nullptr, nullptr, nullptr}, {}};
   return devices[static_cast<int>(type)];
 }
 

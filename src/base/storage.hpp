@@ -68,9 +68,11 @@ struct DeviceInterface {
   void (*copy)(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes, Queue* queue);
   // Waits for all that was queued. Throws the user's Error where a check of this thread's calls has failed.
   void (*synchronize)(Device device);
-  // Readies the device for what this thread does next; its queue. Throws where a check of its calls has failed since.
-  // What follows is null for the CPU.
-  Queue* (*enter)(Device device);
+  // Readies the device for what this thread does next.
+  void (*enter)(Device device);
+  // The same for a call, with its queue. Throws where a check of this thread's calls has failed since: the failure is
+  // told once, so who catches Errors enters, and begins no call. What follows is null for the CPU.
+  Queue* (*begin_call)(Device device);
   // This thread's word on the device: not 0 once a check of its calls has failed, until that has been thrown.
   void* (*error_word)(Device device);
   // The steps, not done but recorded.

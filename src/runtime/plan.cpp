@@ -124,7 +124,7 @@ class PreparedPlan {
         "the plan was made for ", argument_count_, " arguments, ", result_count_, " results and ", symbol_count_,
         " symbols");
     if (device_.type != Device::Type::cpu) {
-      Queue* const own = memory().enter(device_);
+      Queue* const own = memory().begin_call(device_);
       WEFT_CHECK(!queue || queue == own, "a device has one queue");
       queue = own;
     }

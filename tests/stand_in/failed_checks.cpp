@@ -80,6 +80,16 @@ int main(int count, char** arguments) {
     require_nothing(error_of([] { cuda::synchronize(); }), "the caller that waits again");
   });
 
+  // So is a caller whose next call is compiled first: making its kernels tells nobody, who would try again.
+  in_a_thread([&] {
+    const Tensor made = mine.failing_call();
+    require_told(error_of([&] { read(cosh(made) * 3); }), "the caller whose next operation is new");
+    static_cast<void>(mine.failing_call());
+    const auto anew = compile([](const Tensor& x) { return sinh(x) - 7; });
+    require_told(error_of([&] { static_cast<void>(anew(mine.table).eval()); }),
+                 "the caller whose next function is new");
+  });
+
   // Who takes what a failed call made is told, also when its thread has ended.
   Tensor made, good;
   in_a_thread([&] { good = mine.call(); });

@@ -88,7 +88,8 @@ void copy(void* to, Device to_device, const void* from, Device from_device, std:
   }
 }
 
-Queue* enter(Device device) {
+void enter(Device device) { use(device); }
+Queue* begin_call(Device device) {
   DeviceState& state = use(device);
   throw_failed_check(state, /*waits=*/false);
   return &state.queue;
@@ -307,7 +308,7 @@ void open(Slot& slot, Device device) {
   state.target = target_for({state.major, state.minor});
   wait_before_end();  // the context asks to be told of the end
   register_failed_checks(free_block);
-  device_interface(Device::Type::cuda) = {allocate, copy, synchronize, enter, error_word, record, marks};
+  device_interface(Device::Type::cuda) = {allocate, copy, synchronize, enter, begin_call, error_word, record, marks};
 }
 
 }  // namespace
