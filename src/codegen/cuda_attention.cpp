@@ -102,7 +102,7 @@ std::vector<Kernel> cuda_attention(const CudaAttention& call) {
     Kernel& made = add(
         part, name, threads,
         (call.on_hopper ? "const __grid_constant__ HopperAttentionArguments arguments" : arguments) + ", " + captured,
-        kind + "<" + shape + ">(arguments, captured)");
+        (part == Part::forward ? "after_earlier_kernels();\n  " : "") + kind + "<" + shape + ">(arguments, captured)");
     made.rows = rows, made.columns = wide, made.shared = shared_bytes(call, rows, wide);
   };
   if (call.is_backward) {

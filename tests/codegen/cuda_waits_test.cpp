@@ -10,6 +10,7 @@
 
 #include "codegen/cuda.hpp"
 #include "codegen/cuda_attention.hpp"
+#include "codegen/cuda_attention_functions.hpp"
 #include "codegen/cuda_functions.hpp"
 #include "loop/parse.hpp"
 #include "runtime/cuda/code.hpp"
@@ -37,6 +38,15 @@ std::vector<Waiting> all_that_wait() {
     for (const auto& made : codegen::cuda_split_attention({.features = 64, .value_features = 64, .mask = mask}))
       if (std::ranges::find(all, made.name, name) == all.end()) all.push_back({made});
   all.push_back({codegen::cuda_depthwise({})});
+  const auto functions = codegen::cuda_attention_functions({}, true, false, {});
+  REQUIRE(functions);
+  for (const bool on_hopper : {false, true})
+    all.push_back({codegen::cuda_attention({.features = 64,
+                                            .value_features = 64,
+                                            .changes_scores = functions->changes_scores,
+                                            .on_hopper = on_hopper,
+                                            .functions = functions->text})
+                       .front()});
   const loop::Kernel scaled = loop::parse_kernel(R"(weft_scaled(f32 p0[4096], out f32 p1[4096])
   outer i0<4096 vector
   outer0 v0 f32 = p0[i0]

@@ -119,8 +119,11 @@ struct TensorCoreAttention::Launch {
   std::vector<void*> captured = {};  // one argument, a struct of pointers that begins with the first
   HopperAttentionArguments arguments = {};
 
+  bool is_dependent = false;  // the next launch (begin_launch)
+
   void queue(std::size_t function, std::int64_t x, std::int64_t y, std::int64_t z, auto&... parameters) const {
-    step.kernels_[function].launch({.queue = call.queue, .x = x, .y = y, .z = z}, parameters...);
+    step.kernels_[function].launch({.queue = call.queue, .x = x, .y = y, .z = z, .dependent = is_dependent},
+                                   parameters...);
   }
   // Lists of the tiles to visit, in the workspace.
   void list(bool by_keys) {
@@ -211,6 +214,7 @@ void TensorCoreAttention::run(const StepCall& call) const {
   }
   if (!s.is_backward) {
     launch.list(false);
+    launch.is_dependent = !call_.has_mask_mod && begin_launch(device_, call.queue);
     launch.multiply(0, s.queries, s.heads);
     return;
   }
