@@ -168,6 +168,21 @@ CudaFunction cuda_few_rows(const CudaFewRows& call) {
   return made;
 }
 
+CudaFunction cuda_cluster_product(const CudaClusterProduct& call) {
+  constexpr std::int64_t rows = 64, bytes = 2, of_sum = 4, barriers = 16, alignment = 1024;
+  const std::string type = memory_type(call.dtype), columns = std::to_string(call.columns),
+                    depth = std::to_string(call.depth), parts = std::to_string(call.parts);
+  CudaFunction made = function(std::string("weft_cluster_product_") + info(call.dtype).name +
+                                   (call.has_gelu ? "_gelu_" : "_") + columns + "_" + depth + "_" + parts,
+                               "ClusterProductArguments",
+                               "  product_in_clusters<" + type + ", " + columns + ", " + depth + ", " + parts + ", " +
+                                   word(call.has_gelu) + ">(arguments);\n",
+                               {256, 2});
+  const std::int64_t all = (call.columns + rows) * call.depth * bytes + rows * call.columns * of_sum + barriers;
+  made.shared = (all + alignment - 1) / alignment * alignment + alignment - 1;
+  return made;
+}
+
 CudaFunction cuda_depthwise(const CudaDepthwise& call) {
   std::string name = std::string("weft_depthwise_") + info(call.dtype).name, sizes;
   for (const auto& pair : {call.kernel, call.steps, call.tile})

@@ -45,6 +45,15 @@ struct CudaFewRows {
 CudaFunction cuda_few_rows(const CudaFewRows& call);
 std::int64_t few_rows_shared(std::int64_t depth, std::int64_t stages, bool has_copy_engine);
 
+// A product of up to 64 rows by clusters of sm_90a (weft/detail/cuda_cluster_product.inc). `columns`: of the result
+// that a cluster has, 24, 48, 72 or 96. `depth`: of k that a block has. `parts`: blocks of a cluster.
+struct CudaClusterProduct {
+  DType dtype = DType::bf16;  // or f16
+  std::int64_t columns = 96, depth = 192, parts = 4;
+  bool has_gelu = false;  // GELU by tanh of the product
+};
+CudaFunction cuda_cluster_product(const CudaClusterProduct& call);
+
 // A depthwise convolution of images with their channels last (weft/detail/cuda_depthwise.inc); pairs are down, across.
 struct CudaDepthwise {
   DType dtype = DType::bf16;  // or f16

@@ -16,6 +16,7 @@ extern const char embedded_cuda_attention_hopper[];
 extern const char embedded_cuda_attention_hopper_backward[];
 extern const char embedded_cuda_attention_split[];
 extern const char embedded_cuda_barriers[];
+extern const char embedded_cuda_cluster_product[];
 extern const char embedded_cuda_depthwise[];
 extern const char embedded_cuda_few_rows[];
 extern const char embedded_cuda_groups[];
@@ -35,7 +36,7 @@ namespace {
 // A part of the prelude. Those of one architecture alone, or of the newer ones, are in no other program.
 struct Part {
   const char* text;
-  std::array<const char*, 4> words = {};  // of functions that call it; none: of all
+  std::array<const char*, 5> words = {};  // of functions that call it; none: of all
   bool is_wanted(const std::string& functions) const {
     const auto calls = [&](const char* word) { return word && functions.find(word) != std::string::npos; };
     return !words[0] || std::ranges::any_of(words, calls);
@@ -43,9 +44,9 @@ struct Part {
 };
 // In the order in which they are pasted: a part needs only what precedes it.
 constexpr const char *products = "tensor_core_product<", *groups = "GroupsArguments", *few_rows = "FewRowsArguments",
-                     *attention = "AttentionArguments", *lists = "attention_lists(",
-                     *on_hopper = "HopperAttentionArguments", *rows = "update_rows<", *sort = "argsort(",
-                     *select = "select_first(";
+                     *in_clusters = "ClusterProductArguments", *attention = "AttentionArguments",
+                     *lists = "attention_lists(", *on_hopper = "HopperAttentionArguments", *rows = "update_rows<",
+                     *sort = "argsort(", *select = "select_first(";
 constexpr Part parts[] = {{embedded_cuda},
                           {embedded_cuda_math},
                           {embedded_cuda_pack},
@@ -54,11 +55,12 @@ constexpr Part parts[] = {{embedded_cuda},
                           {embedded_cuda_order, {rows, sort, select}},
                           {embedded_cuda_sort, {rows, sort}},
                           {embedded_cuda_rows, {rows}},
-                          {embedded_cuda_barriers, {products, groups, on_hopper, few_rows}},
-                          {embedded_cuda_product, {products, groups, on_hopper}},
+                          {embedded_cuda_barriers, {products, groups, on_hopper, few_rows, in_clusters}},
+                          {embedded_cuda_product, {products, groups, on_hopper, in_clusters}},
                           {embedded_cuda_groups, {groups}},
-                          {embedded_cuda_fragments, {attention, lists, few_rows}},
+                          {embedded_cuda_fragments, {attention, lists, few_rows, in_clusters}},
                           {embedded_cuda_few_rows, {few_rows}},
+                          {embedded_cuda_cluster_product, {in_clusters}},
                           {embedded_cuda_depthwise, {"DepthwiseArguments"}},
                           {embedded_cuda_select, {select}},
                           {embedded_cuda_attention_dropout, {attention, lists}},
@@ -77,6 +79,7 @@ std::size_t work_of(const std::string& function) {
                 {products, 20'000},
                 {groups, 20'000},
                 {few_rows, 20'000},
+                {in_clusters, 20'000},
                 {"DepthwiseArguments", 10'000},
                 {"work_on_matrices<", 10'000},
                 {rows, 9'000},

@@ -64,6 +64,7 @@ std::string all_structs() {
   using G = GroupsArguments;
   using R = FewRowsPart;
   using F = FewRowsArguments;
+  using C = ClusterProductArguments;
   using D = DepthwiseArguments;
   using S = HeadStrides;
   using B = BlockLists;
@@ -82,6 +83,9 @@ std::string all_structs() {
                         {MEMBER(F, x), MEMBER(F, parts), MEMBER(F, sums), MEMBER(F, arrivals), MEMBER(F, x_row),
                          MEMBER(F, m), MEMBER(F, k), MEMBER(F, part_count), MEMBER(F, tiles), MEMBER(F, slices),
                          MEMBER(F, k_of_warp), MEMBER(F, begins_early)}) +
+         same_struct<C>("ClusterProductArguments",
+                        {MEMBER(C, weights), MEMBER(C, x), MEMBER(C, bias), MEMBER(C, result), MEMBER(C, x_row),
+                         MEMBER(C, result_row), MEMBER(C, m), MEMBER(C, n), MEMBER(C, k), MEMBER(C, begins_early)}) +
          same_struct<D>("DepthwiseArguments",
                         {MEMBER(D, images), MEMBER(D, weights), MEMBER(D, result), MEMBER(D, batch),
                          MEMBER(D, channels), MEMBER(D, height), MEMBER(D, width), MEMBER(D, rows), MEMBER(D, columns),
@@ -140,6 +144,8 @@ std::string all_numbers() {
          same("sizeof(product::Shared) + 1023", product_shared) +
          same("sizeof(product::GroupsShared) + 1023", grouped_shared) + same("product::most_groups", most_groups) +
          same("few_rows::tile_rows", FewRowsTile::rows) + same("few_rows::sums_of_tile", FewRowsTile::sums) +
+         same("cluster_product::rows", ClusterProductTile::rows) +
+         same("cluster_product::box", ClusterProductTile::box) +
          same("depthwise::most_channels", depthwise_most_channels) +
          same("attention::row_padding", attention_row_padding);
 }
@@ -177,7 +183,9 @@ TEST_CASE("the host's arguments of hand-written kernels lie as the device's do" 
 
 TEST_CASE("the host's sizes of tiles are those of hand-written kernels" * needs(nvrtc)) {
   check_compiles(
-      std::string(head) + "// GroupsArguments FewRowsArguments DepthwiseArguments AttentionArguments\n" + all_numbers(),
+      std::string(head) +
+          "// GroupsArguments FewRowsArguments ClusterProductArguments DepthwiseArguments AttentionArguments\n" +
+          all_numbers(),
       "sm_90a");
 }
 

@@ -79,6 +79,8 @@ TEST_CASE(
           return silu(matmul(x[0], transpose(x[1]))) * matmul(x[0], transpose(x[2]));
         },
         {sample({rows, 2048}, 4), sample({4104, 2048}, 5) * 0.02, sample({4104, 2048}, 6) * 0.02});
+  check_same([](const std::vector<Tensor>& x) { return gelu(nn::linear(x[0], x[1], x[2]), Gelu::tanh); },
+             {sample({40, 768}, 4), sample({1024, 768}, 5) * 0.02, sample({1024}, 6)});
   check_same([](const std::vector<Tensor>& x) { return x[0] * 2 + x[1]; }, {sample({3, 5}, 7), sample({3, 5}, 8)});
 }
 

@@ -59,6 +59,20 @@ struct FewRowsArguments {
   int begins_early;
 };
 
+// ---- cuda_cluster_product.inc ---------------------------------------------------------------------------------------
+
+struct ClusterProductTile {
+  static constexpr std::int64_t rows = 64, box = 64;
+};
+struct ClusterProductArguments {
+  TensorMap weights;
+  const void *x, *bias;
+  void* result;
+  std::int64_t x_row, result_row;
+  int m, n, k;
+  int begins_early;
+};
+
 // ---- cuda_depthwise.inc
 // ----------------------------------------------------------------------------------------------
 
