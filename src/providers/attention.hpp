@@ -31,6 +31,8 @@ std::vector<Dim> attention_dims(const AttentionNode& node);
 // Of gradients on Hopper: whether our nest is expected to be faster than cuDNN's kernel. Sizes that are not known count
 // as large.
 bool has_faster_nest(const AttentionNode& node);
+// Of a forward call on Hopper: whether it is so short that our kernel is expected to be faster than cuDNN's.
+bool is_short_attention(const AttentionNode& node);
 // The strides of four axes: [batch, heads, rows, features], or [batch, heads, rows, 1] of stats.
 void add_attention_strides(std::vector<Dim>& to, const Type& type, std::vector<Dim> strides, bool is_stats);
 // Where an operand's rows may be read from: features side by side, all else at multiples of 16 bytes.

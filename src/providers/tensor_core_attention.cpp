@@ -57,7 +57,7 @@ std::optional<OwnAttention> own_attention(const Node& node, Device device) {
 
 // Than cuDNN's kernel.
 bool is_faster(const OwnAttention& own) {
-  return own.on_hopper && own.node.fixed.is_backward && has_faster_nest(own.node);
+  return own.on_hopper && (own.node.fixed.is_backward ? has_faster_nest(own.node) : is_short_attention(own.node));
 }
 
 class TensorCorePayload final : public Payload {

@@ -356,6 +356,23 @@ TEST_CASE("a call with the name of attention and other shapes is not taken whole
   CHECK(offered(graph) == 0);
 }
 
+TEST_CASE("attention of at most 64 tokens on Hopper is ours, and a batch or a length that is not known is not") {
+  const auto is_short = [](Dim batch, Dim heads, Dim length, std::int64_t features) {
+    providers::AttentionNode node;
+    node.fixed.features = node.fixed.value_features = features;
+    for (int i = 0; i < 3; ++i)
+      node.types.push_back({DType::bf16, false, Device::cuda(), Shape::of(batch, heads, length, features)});
+    return providers::is_short_attention(node);
+  };
+  CHECK(is_short(1, 12, 64, 64));
+  CHECK(is_short(11, 12, 64, 64));
+  CHECK(!is_short(12, 12, 64, 64));
+  CHECK(!is_short(1, 12, 65, 64));
+  CHECK(!is_short(1, 12, 64, 128));
+  CHECK(!is_short(dims::symbol(0), 12, 64, 64));
+  CHECK(!is_short(1, 12, dims::symbol(0), 64));
+}
+
 TEST_CASE("gradients on Hopper are of our nest where that was measured to be faster") {
   struct Case {
     std::int64_t features, batch, heads, key_heads, length;
