@@ -28,14 +28,14 @@ Tile portable_tile(std::int64_t features, bool is_backward) {
   return features <= 128 ? Tile{4, 64} : Tile{4, 32};
 }
 constexpr int hopper_rows = 128, hopper_threads = 384;
-constexpr int hopper_groups = 2, hopper_stages = 2, piece_rows = 64;
+constexpr int hopper_groups = 2, hopper_stages = 2, piece_rows = 64, piece_stages = 2;
 int hopper_columns(const CudaAttention& call) { return call.is_backward && call.features > segment ? 64 : 128; }
 
 std::int64_t shared_bytes(const CudaAttention& call, std::int64_t rows, std::int64_t columns) {
   const std::int64_t e = segments(call.features), f = segments(call.value_features), most = std::max(e, f);
   if (call.on_hopper && call.is_backward) {
-    const std::int64_t pieces = (e == 1 ? 2 : 1) * std::int64_t{hopper_groups} * piece_rows * segment * 4;
-    const std::int64_t tiles = rows * row_bytes * (e + f + most) + hopper_stages * columns * (row_bytes * (e + f) + 8) +
+    const std::int64_t pieces = piece_stages * std::int64_t{hopper_groups} * piece_rows * segment * 4;
+    const std::int64_t tiles = rows * row_bytes * (e + f) + hopper_stages * columns * (row_bytes * (e + f) + 8) +
                                rows * columns * 2 + pieces;
     return (tiles + barrier_room - 1) / barrier_room * barrier_room + barrier_room + alignment_room;
   }
