@@ -10,6 +10,7 @@ namespace weft::runtime::cuda {
 namespace {
 
 constexpr int heads_together = 16;     // but for gradients on Hopper
+constexpr int rows_of_block = 64;      // of attention_rows
 constexpr std::uint32_t segment = 64;  // rows and features of what the copy engine fetches at once
 constexpr std::size_t workspace_alignment = 256;
 
@@ -224,7 +225,7 @@ void TensorCoreAttention::run(const StepCall& call) const {
     a.progress = reinterpret_cast<int*>(call.workspace.data() + gradient.numbers() + gradient.sums());
     a.heads_together = heads_of_gradients(s);
   }
-  launch.queue(2, tiles(gradient.rows, 32), 1, 1, a);  // clears the counters too
+  launch.queue(2, gradient.rows / rows_of_block, 1, 1, a);  // clears the counters too
   launch.list(true);
   launch.multiply(0, s.keys, s.key_heads);
   if (call_.on_hopper) return launch.queue(1, gradient.pieces, 1, 1, a);
