@@ -1,5 +1,6 @@
 // What is otherwise where a sanitizer is.
 #pragma once
+#include <cstdlib>
 #include <string>
 
 namespace weft::test {
@@ -10,6 +11,10 @@ inline constexpr int less_when_sanitized = 5;
 #else
 inline constexpr int less_when_sanitized = 1;
 #endif
+
+// Under a tool of compute-sanitizer, as tools/test_gpu says, a kernel takes hundreds of times as long: a case has fewer
+// and smaller values, of each kind.
+inline bool under_device_tool() { return std::getenv("WEFT_TEST_TOOL") != nullptr; }
 
 // A need (needs.hpp).
 inline std::string kernels_without_sanitizer() {

@@ -44,13 +44,19 @@ TEST_CASE("cuda: products on tensor cores, of operands that lie each way, and of
 }
 
 TEST_CASE("cuda: a product on tensor cores beside others, and of parts of matrices") {
-  const Tensor a = there({2048, 1024}, 5, DType::bf16), b = there({1024, 4096}, 6, DType::bf16);
+  const bool smaller = test::under_device_tool();
+  const Tensor a = there(smaller ? Sizes{384, 576} : Sizes{2048, 1024}, 5, DType::bf16),
+               b = there(smaller ? Sizes{576, 768} : Sizes{1024, 4096}, 6, DType::bf16);
   // Two that may run side by side, and one that reads what both give.
   check_product(
       [](const Operands& x) {
         return matmul(matmul(x[0], x[1]) / 64, transpose(matmul(x[0] * 2, x[1]) / 64, 0, 1)) / 64;
       },
       {a, b}, by);
+  // More tiles than a device has multiprocessors: a block does one after the other.
+  if (smaller)
+    check_product([](const Operands& x) { return matmul(x[0], x[1]); },
+                  {there({1536, 128}, 9, DType::bf16), there({128, 3072}, 10, DType::bf16)}, by);
   // Columns 8 to 520: rows are further apart than they are long.
   check_product([](const Operands& x) { return matmul(slice(x[0], 1, 8, 520), slice(x[1], 0, 8, 520)); }, {a, b}, by);
   const test::KeepOptions keep;
