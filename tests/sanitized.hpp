@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
 namespace weft::test {
 
@@ -15,6 +16,10 @@ inline constexpr int less_when_sanitized = 1;
 // Under a tool of compute-sanitizer, as tools/test_gpu says, a kernel takes hundreds of times as long: a case has fewer
 // and smaller values, of each kind.
 inline bool under_device_tool() { return std::getenv("WEFT_TEST_TOOL") != nullptr; }
+inline bool under_device_tool(std::string_view one) {
+  const char* const tool = std::getenv("WEFT_TEST_TOOL");
+  return tool && tool == one;
+}
 
 // A need (needs.hpp).
 inline std::string kernels_without_sanitizer() {

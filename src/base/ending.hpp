@@ -33,8 +33,8 @@ class NotEnding {
 // When the flag is set somebody waits for this thread at the end: from then on it does not sleep, but throws.
 void throw_at_end_when(const std::atomic<bool>* flag);
 
-// The end of the process waits until no thread is inside of a library. Called again after each that was loaded: what
-// was loaded last ends first.
+// The end of the process waits until no thread is inside of a library. Called again after each that was loaded, and
+// after it has done something for the first time, since it asks to be told of the end then: who asks last is told first.
 void wait_before_end();
 // The same if libraries have been loaded since the last call. The loader counts them.
 void wait_before_end_of_new_libraries();

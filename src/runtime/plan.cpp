@@ -166,6 +166,10 @@ class PreparedPlan {
       if (record && frame.recordings.is_worth_recording(frame.pointers, symbols)) record_call(frame, symbols, run_step);
     }
     if (!staged_.empty()) bring_back(frame, results, queue);
+    if (queue && first_calls_.load(std::memory_order_relaxed) < most_first_calls) [[unlikely]] {
+      first_calls_.fetch_add(1, std::memory_order_relaxed);
+      wait_before_end();  // libraries ask to be told of the end when they first do something, and so does a recording
+    }
   }
 
  private:
@@ -357,6 +361,10 @@ class PreparedPlan {
   std::vector<GivenValue> arguments_, results_;
   const Sequence sequence_;
   Constants constants_;
+  // Of a plan on a device: its calls, as far as they are counted. One of them is the first, one the first that is
+  // recorded, one the first that is replayed.
+  static constexpr int most_first_calls = 8;
+  std::atomic<int> first_calls_ = 0;
   // Frames of calls that have ended; more calls at once make and drop their own. A thread begins at its own place.
   ThreadSlots<std::atomic<Frame*>> spares_;
 };

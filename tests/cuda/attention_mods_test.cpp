@@ -65,10 +65,15 @@ TEST_CASE("attention with mods on a device is that of the host") {
   };
   const Captured host{floor_divide(arange(300), 37), arange(4) * 0.01 + 0.02};
   const Captured captured{to(host.document, Device::cuda()).eval(), to(host.slopes, Device::cuda()).eval()};
-  const bool fewer = test::under_device_tool();
+  // racecheck does not follow what Hopper's kernels are ordered by: all warps read a stage, a lane of each arrives at a
+  // barrier in shared memory after __syncwarp(), one thread that has waited for these arrives at the next barrier, and
+  // the thread that waits there has the stage written anew. It reports such a read and write as a race.
+  const bool fewer = test::under_device_tool(), only_portable = test::under_device_tool("racecheck");
+  constexpr std::size_t portable = 2;
   for (std::size_t i = 0; i < std::size(cases); ++i)
     for (const Mod mod : all_mods) {
-      if (fewer && static_cast<std::size_t>(mod) % std::size(cases) != i) continue;  // each mod once
+      if (fewer && (only_portable ? portable : static_cast<std::size_t>(mod) % std::size(cases)) != i)
+        continue;  // each mod once
       const Case& it = cases[i];
       CAPTURE(it.name);
       CAPTURE(int(mod));
