@@ -23,7 +23,10 @@ Tensor cross_entropy(At logits, At labels) {
   for (int i = 0; fits && i < rank - 1; ++i) fits = zt.shape[i] == lt.shape[i];
   if (!fits || !is_floating(zt.dtype) || !is_integer(lt.dtype))
     fail("cross_entropy", call.loc(), "takes floating logits [..., classes] and integer labels [...]: ", to_string(zt),
-         " x ", to_string(lt), " (classes on axis 1, as PyTorch has them, are {.axis = 1})");
+         " x ", to_string(lt), rank > 2 ? " (classes on axis 1, as PyTorch has them, are {.axis = 1})" : "");
+  if (zt.device != lt.device)
+    fail("cross_entropy", call.loc(), "logits and labels live on different devices, move one by to(): ", to_string(zt),
+         " x ", to_string(lt));
   label = cast(label, DType::i64);
   Dim classes = zt.shape[rank - 1];
   check_places(label, z, rank - 1, "cross_entropy", call.loc());

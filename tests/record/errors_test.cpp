@@ -81,6 +81,8 @@ TEST_CASE("dtypes that do not fit") {
   refused([&] { return matmul(o.flag, o.flag); }, "[matmul] is not defined on bool, cast first: bool[1,2] x bool[2,1]");
   refused([&] { return nn::cross_entropy(o.table, o.pair); }, "integer labels [...]: f32[2,3] x f32[2]");
   refused([&] { return nn::cross_entropy(o.index, o.index); }, "takes floating logits [..., classes]");
+  refused([&] { return nn::cross_entropy(o.table, arange(3)); }, "integer labels [...]: f32[2,3] x i64[3], at ");
+  refused([&] { return nn::cross_entropy(o.batches, ones({2, 3}, o.integers)); }, "on axis 1, as PyTorch has them");
   refused([&] { return uniform({2}, 0, 1, o.rng, o.integers); }, "needs a floating dtype, it is i64");
   refused([&] { return o.index.data<float>(); }, "[data] as f32, the tensor is i64[2]");
   refused([&] { o.index += 0.5; }, "[in-place] a result of f32[2] can't be kept in i64[2]");

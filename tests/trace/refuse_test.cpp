@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "tests/trace/support.hpp"
+#include "weft/nn.hpp"
 #include "weft/random.hpp"
 
 using namespace weft;
@@ -275,4 +276,12 @@ TEST_CASE("rows by an index that lives on another device") {
   auto f = compile([](const Tensor& table, const Tensor& index) { return gather(table, to(index, Device::cuda())); });
   const std::string message = message_of([&] { f(vector_of({1, 2}), arange(2)); });
   CHECK(contains(message, "[gather] operands live on different devices: f32[2] x i64[2]"));
+}
+
+TEST_CASE("labels that live on another device than the logits") {
+  auto f =
+      compile([](const Tensor& z, const Tensor& labels) { return nn::cross_entropy(z, to(labels, Device::cuda())); });
+  const std::string message = message_of([&] { f(ones({2, 4}), arange(2)); });
+  CHECK(contains(message,
+                 "[cross_entropy] logits and labels live on different devices, move one by to(): f32[2,4] x i64[2]"));
 }
