@@ -166,6 +166,25 @@ TEST_CASE("cuda: transforms of rows of many lengths, forwards and back, of both 
     }
 }
 
+TEST_CASE("cuda: a recorded transform keeps its plan, also when many other sizes have come") {
+  const auto spectrum = [](const Tensor& x) {
+    const fft::Complex y = fft::fft({x * 2, cos(x)});
+    return std::vector{y.real + 1, y.imag};
+  };
+  auto any_size = compile(spectrum, {.dynamic = true});
+  const Tensor x = sample({3, 1000}, 5), there = to(x, Device::cuda()).eval();
+  const std::vector<Tensor> expected = spectrum(x);
+  const auto check_all = [&] {
+    const std::vector<Tensor> found = any_size(there);
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      CHECK(amax(abs(to(found[i], Device::cpu()) - expected[i])).item() <= 2e-6 * (amax(abs(expected[i])).item() + 1));
+  };
+  for (int i = 0; i < 4; ++i) check_all();  // recorded
+  for (std::int64_t points = 2; points < 100; ++points)
+    static_cast<void>(any_size(to(sample({2, points}, 6), Device::cuda())));
+  for (int i = 0; i < 4; ++i) check_all();
+}
+
 TEST_CASE("cuda: a singular matrix is the user's error") {
   const Tensor singular = to(zeros({2, 2}), Device::cuda());
   auto compiled = compile([](const Tensor& x) { return sum(linalg::inv(x)); });

@@ -54,9 +54,10 @@ class Answers {
   static constexpr std::size_t most_kept = 512;
 
   std::shared_ptr<Entry> entry_of(const Question& question) {
+    std::map<Question, std::shared_ptr<Entry>> dropped;  // destroyed when nobody waits for the lock
     const std::lock_guard lock(mutex_);
     if (const auto known = entries_.find(question); known != entries_.end()) return known->second;
-    if (entries_.size() >= most_kept) entries_.clear();
+    if (entries_.size() >= most_kept) dropped.swap(entries_);
     return entries_.emplace(question, std::make_shared<Entry>()).first->second;
   }
 

@@ -209,6 +209,10 @@ StoredAnswer stored_answer(std::string_view kind, const DeviceState& device, con
 
 }  // namespace
 
+LibraryAttention::~LibraryAttention() {
+  if (has_run_on_ >= 0) wait_before_destroying(Device::cuda(has_run_on_));
+}
+
 std::unique_ptr<const LibraryAttention> LibraryAttention::make(const AttentionSizes& sizes, const DnnTarget& target,
                                                                const StoredAnswer* stored) {
   DnnGraph graph;
@@ -269,6 +273,7 @@ void LibraryAttention::run(Device device, std::span<void* const> values, std::sp
   const std::lock_guard lock(library.mutex);
   DnnHandle* const handle = library.opened();
   check_dnn(dnn().cudnnSetStream(handle, queue->stream), "cudnnSetStream");
+  has_run_on_.store(device.index, std::memory_order_relaxed);
   plan_->run(handle, ids_, pointers, workspace.data() + own_);
 }
 
@@ -330,7 +335,10 @@ void DeviceAttention::run(const StepCall& call) const {
     if (s.is_empty() && is_result) fill_empty(s, value, place, call.queue->stream);
     pointers[count++] = place;
   }
-  if (!s.is_empty()) of(s)->run(device_, {pointers.data(), count}, call.workspace, call.queue);
+  if (s.is_empty()) return;
+  const std::shared_ptr<const LibraryAttention> found = of(s);
+  use(device_).keep_while_recorded(call.queue, found);
+  found->run(device_, {pointers.data(), count}, call.workspace, call.queue);
 }
 
 }  // namespace weft::runtime::cuda

@@ -3,6 +3,7 @@
 // stream.
 #pragma once
 #include <array>
+#include <atomic>
 #include <compare>
 #include <memory>
 #include <tuple>
@@ -66,8 +67,10 @@ class LibraryAttention {
   std::size_t workspace() const { return own_ + plan_->workspace(); }
   // Pointers to the values that it has, in their order.
   void run(Device device, std::span<void* const> values, std::span<std::byte> workspace, const Queue* queue) const;
+  ~LibraryAttention();
 
  private:
+  mutable std::atomic<int> has_run_on_{-1};  // a device
   std::shared_ptr<const DnnPlan> plan_;
   std::vector<std::int64_t> ids_;     // of the values, then of those in the workspace
   std::vector<std::size_t> offsets_;  // of those in the workspace

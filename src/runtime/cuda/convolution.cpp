@@ -293,7 +293,9 @@ struct LibraryConvolution::Call {
 };
 
 LibraryConvolution::LibraryConvolution(std::unique_ptr<Call> call) : call_(std::move(call)) {}
-LibraryConvolution::~LibraryConvolution() = default;
+LibraryConvolution::~LibraryConvolution() {
+  if (has_run_) wait_before_destroying(call_->device.device);
+}
 std::size_t LibraryConvolution::workspace() const { return call_->workspace; }
 
 std::shared_ptr<const LibraryConvolution> LibraryConvolution::make(DeviceState& device, const ConvolutionSizes& sizes,
@@ -372,6 +374,7 @@ void LibraryConvolution::run(const void* a, const void* b, const void* bias, voi
   const std::lock_guard lock(library.mutex);
   DnnHandle* const handle = library.opened();
   check_dnn(dnn().cudnnSetStream(handle, queue->stream), "cudnnSetStream");
+  has_run_.store(true, std::memory_order_relaxed);
   c.run(handle, a, b, bias, result, workspace.data());
 }
 

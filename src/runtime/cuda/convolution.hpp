@@ -1,6 +1,7 @@
 // Convolutions and their gradients on a device through cuDNN: f32 without tf32, f16 and bf16 accumulated in f32; of its
 // algorithms those alone that give the same bits again. In: sizes. Out: a step that queues them on the device's stream.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <optional>
 
@@ -38,6 +39,7 @@ class LibraryConvolution {
                                                         bool measures);
   explicit LibraryConvolution(std::unique_ptr<Call> call);
   std::unique_ptr<Call> call_;
+  mutable std::atomic<bool> has_run_{false};
 };
 
 // Buffers: the operands, the bias if there is one, the result.
@@ -60,8 +62,9 @@ class DeviceConvolution final : public Runnable {
       return static_cast<std::byte*>(call.pointers[buffer]) +
              storage_bytes(info(dims_.dtype()), call.numbers[offsets_.begin + offset]);
     };
-    of(call.numbers)
-        ->run(at(0, 0), at(1, 1), biased ? at(2, 3) : nullptr, at(biased ? 3 : 2, 2), call.workspace, call.queue);
+    const std::shared_ptr<const LibraryConvolution> found = of(call.numbers);
+    use(device_).keep_while_recorded(call.queue, found);
+    found->run(at(0, 0), at(1, 1), biased ? at(2, 3) : nullptr, at(biased ? 3 : 2, 2), call.workspace, call.queue);
   }
 
  private:

@@ -151,6 +151,7 @@ class DeviceRecording final : public RecordedWork {
     DeviceState& state = use(device);
     const std::lock_guard lock(state.mutex);
     Stream* const stream = state.recorded[0].stream;
+    state.kept_by_recording.clear();
     constexpr int relaxed = 2;  // what other threads ask of the driver meanwhile does not matter
     check(driver().cuStreamBeginCapture_v2(stream, relaxed), "cuStreamBeginCapture");
     DriverGraph* graph = nullptr;
@@ -175,6 +176,7 @@ class DeviceRecording final : public RecordedWork {
     const int made = driver().cuGraphInstantiateWithFlags(&program_, graph, 0);
     driver().cuGraphDestroy(graph);
     check(made, "cuGraphInstantiate");
+    kept_ = std::exchange(state.kept_by_recording, {});
   }
   DeviceRecording(const DeviceRecording&) = delete;
   DeviceRecording& operator=(const DeviceRecording&) = delete;
@@ -195,6 +197,7 @@ class DeviceRecording final : public RecordedWork {
  private:
   Device device_;
   DriverProgram* program_ = nullptr;
+  std::vector<std::shared_ptr<const void>> kept_;
 };
 
 std::unique_ptr<RecordedWork> record(Device device, std::span<const Ordered> steps, const Work& work) {
@@ -359,6 +362,9 @@ DeviceMemory& memory_of(Device device) {
 void wait(Device device) {
   const NotEnding working;
   check(driver().cuStreamSynchronize(use(device).queue.stream), "cuStreamSynchronize");
+}
+
+void wait_before_destroying(Device device) noexcept try { wait(device); } catch (const Error&) {
 }
 
 void synchronize(Device device) {

@@ -4,8 +4,10 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/storage.hpp"
 #include "base/work.hpp"
@@ -34,12 +36,18 @@ struct DeviceState {
   // Of each lane while it is recorded: whether the latest work there is a kernel that waits (begin_launch of
   // device_function.hpp); whether the step that is put there now follows such a kernel and no other lane.
   std::array<bool, most_lanes> ends_in_kernel{}, follows_kernel{};
+  // What the recording that is made needs as long as it lives.
+  std::vector<std::shared_ptr<const void>> kept_by_recording;
 
   // Whether what is put there is recorded now, and done later.
   bool is_recorded(const Queue* on) const { return on >= recorded.data() && on < recorded.data() + recorded.size(); }
   // 0 but for work that runs beside others when it is replayed.
   std::size_t lane_of(const Queue* on) const {
     return is_recorded(on) ? static_cast<std::size_t>(on - recorded.data()) : 0;
+  }
+  // Of what nobody else may keep: a library's plan, whose kernels and tables go with it.
+  void keep_while_recorded(const Queue* on, const std::shared_ptr<const void>& it) {
+    if (is_recorded(on)) kept_by_recording.push_back(it);
   }
 };
 
@@ -55,7 +63,9 @@ DeviceState* find_device(Device device);
 
 // Waits until everything that was queued on the device is done; errors of kernels come out here.
 void wait(Device device);
-// The same; throws the user's Error where a check of this thread's calls has failed, once.
+// The same for what queued work may still use. Nothing is thrown where the driver has failed: nothing runs any more.
+void wait_before_destroying(Device device) noexcept;
+// As wait(); throws the user's Error where a check of this thread's calls has failed, once.
 void synchronize(Device device);
 
 }  // namespace weft::runtime::cuda

@@ -37,9 +37,13 @@ std::size_t bytes_of_pairs(DType dtype, std::int64_t count) {
 
 // For one thread at a time.
 struct DeviceFourier::Plan {
-  Plan() { check_fft(fft().cufftCreate(&plan), "cufftCreate"); }
+  explicit Plan(Device on) : device(on) { check_fft(fft().cufftCreate(&plan), "cufftCreate"); }
   Plan(const Plan&) = delete;
-  ~Plan() { fft().cufftDestroy(plan); }
+  ~Plan() {
+    wait_before_destroying(device);
+    fft().cufftDestroy(plan);
+  }
+  Device device;
   FftPlan plan = 0;
   std::size_t workspace = 0;
   std::mutex mutex;
@@ -56,13 +60,13 @@ std::shared_ptr<DeviceFourier::Plan> DeviceFourier::find(std::int64_t rows, std:
   const std::tuple key(type_of_plan(what_), rows, points);
   if (const auto found = known.plans.find(key); found != known.plans.end()) return found->second;
   use(device_.device);
-  auto made = std::make_shared<Plan>();
+  auto made = std::make_shared<Plan>(device_.device);
   check_fft(fft().cufftSetAutoAllocation(made->plan, 0), "cufftSetAutoAllocation");
   long long size = points;
   check_fft(fft().cufftMakePlanMany64(made->plan, 1, &size, nullptr, 1, points, nullptr, 1, points, type_of_plan(what_),
                                       rows, &made->workspace),
             "cufftMakePlanMany64");
-  if (known.plans.size() >= most_kept) known.plans.clear();
+  if (known.plans.size() >= most_kept) known.plans.clear();  // recordings keep those that they run
   return known.plans.try_emplace(key, std::move(made)).first->second;
 }
 
@@ -91,6 +95,7 @@ void DeviceFourier::run(const StepCall& call) const {
   };
   if (what_.kind != Kind::real_fourier) move(call.pointers, false);
   const std::shared_ptr<Plan> made = find(rows, points);
+  device_.keep_while_recorded(call.queue, made);
   {
     const std::lock_guard lock(made->mutex);
     const FftPlan plan = made->plan;
