@@ -68,6 +68,7 @@ TEST_CASE("attention with mods on a device is that of the host") {
   // racecheck does not follow what Hopper's kernels are ordered by: all warps read a stage, a lane of each arrives at a
   // barrier in shared memory after __syncwarp(), one thread that has waited for these arrives at the next barrier, and
   // the thread that waits there has the stage written anew. It reports such a read and write as a race.
+  // Where no query sees a tile of keys, it is the tensor cores' work of a whole group that orders them.
   // initcheck says that nobody has written what these kernels add to memory by copies (cp.reduce.async.bulk).
   const bool fewer = test::under_device_tool();
   const bool only_portable = test::under_device_tool("racecheck") || test::under_device_tool("initcheck");
