@@ -68,8 +68,8 @@ GradientSizes gradient_sizes(const TensorCoreAttentionCall& call, const Attentio
 
 // How many heads of keys the nest on Hopper works on side by side. What they read and add to should stay in the L2
 // cache; but blocks of one head wait for each other's sums, and the fewer of them run at once, the less. Of 64 features
-// 16 heads of 16,384 were faster than 4, of 128 features 2 faster than 1 and 4 (29.4 ms, 29.1 to 29.9, 30.1), and of
-// 4,096 heads of 128 features 4 as fast as 8 and faster than 32.
+// 16 heads of 16,384 were faster than 4, of 128 features 2 as fast as 1 and faster than 4 (29.4 ms, 29.4, 30.1). At
+// 4,096 tokens of 128 features 32 heads are slower than the 8 that this gives.
 int heads_of_gradients(const AttentionSizes& s) {
   constexpr std::int64_t bytes_together = 48 << 20, of_operand = 2, of_sum = 4;
   const std::int64_t sharing = s.heads / s.key_heads;
