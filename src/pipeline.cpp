@@ -158,7 +158,7 @@ Device device_of(const Graph& graph) {
 }
 ScheduleChoices choices_of(const PipelineOptions& options) {
   return {options.level != Level::O0, options.region != Region::never, options.precision == Precision::fused,
-          options.level == Level::O3};
+          options.level == Level::O3, options.float32_products == Float32Products::tf32};
 }
 Compilation compilation_of(Graph graph, std::shared_ptr<Executable> executable, const PipelineOptions& options) {
   return {.graph = std::move(graph),
@@ -296,7 +296,7 @@ void run_of_targets(std::span<Target> targets, const Stage& stage, const Pipelin
 
 // What plans depend on besides their graphs. None where they are not kept on disk.
 std::optional<providers::StoredPlans> stored_plans(std::span<const Graph> graphs, const PipelineOptions& options) {
-  const auto& [title, registered, device, level, region, precision, memory_budget, isa] =
+  const auto& [title, registered, device, level, region, precision, float32_products, memory_budget, isa] =
       static_cast<const FunctionOptions&>(options);  // all of them; `isa` is the thread's target
   const bool own_passes = registered && !(registered->passes.empty() && registered->observers.empty());
   if (!options.stored || !weft::options().stored_plans || own_passes || !options.skip.empty()) return std::nullopt;
@@ -314,6 +314,7 @@ std::optional<providers::StoredPlans> stored_plans(std::span<const Graph> graphs
                                          {"level", std::to_string(static_cast<int>(level))},
                                          {"region", std::to_string(static_cast<int>(region))},
                                          {"precision", std::to_string(static_cast<int>(precision))},
+                                         {"products of f32", std::to_string(static_cast<int>(float32_products))},
                                          {"memory budget", budget},
                                          {"constant inputs", constants},
                                          {"state", updates}});

@@ -105,6 +105,7 @@ struct FunctionOptions {
   Level level = Level::O2;
   Region region = Region::automatic;
   Precision precision = Precision::eager_exact;
+  Float32Products float32_products = Float32Products::ieee;
   double memory_budget = 1;
   std::optional<InstructionSet> isa = {};  // of the host's kernels; nothing: this machine's. Another's plans do not run
 };

@@ -46,6 +46,12 @@ enum class Precision : std::uint8_t {
   fused,        // where a kernel keeps or reads a value; what it computes on the way stays f32. explain() counts them
 };
 
+// How products and convolutions of f32 are computed on a GPU, in a compiled function; elsewhere nothing changes.
+enum class Float32Products : std::uint8_t {
+  ieee,  // in f32
+  tf32,  // by tensor cores, where a library takes them so: operands are rounded to 10 bits of fraction, sums are f32
+};
+
 // What becomes of the repeated parts of a function: blocks of a model, steps of a loop in C++, forward and backward.
 enum class Region : std::uint8_t {
   automatic,  // they are found, and what they do is scheduled and compiled once; region(fn) says more (weft/region.hpp)
@@ -94,7 +100,8 @@ struct CompileOptions {
   // Autocast::off. By default it is that of the scope in which the function is called.
   std::optional<DType> autocast = {};
   Precision precision = Precision::eager_exact;  // whether roundings to bf16 and f16 inside kernels are left out
-  Region region = Region::automatic;             // whether repeated parts of the function are scheduled once
+  Float32Products float32_products = Float32Products::ieee;  // PyTorch's allow_tf32, which is off there as well
+  Region region = Region::automatic;  // whether repeated parts of the function are scheduled once
   // Whether calls run eagerly while kernels are made for them in the background, by threads of a low priority. A
   // compile error is reported then, and the function goes on eagerly. wait_compiled(f) waits (weft/stance.hpp).
   bool async = false;

@@ -296,6 +296,8 @@ std::string program_of(const Part& part, const std::string& graph) {
                            ".region = weft::Region::", regions[static_cast<int>(part.function.region)]);
   if (part.function.precision != standard.precision)
     options += std::string(options.empty() ? "" : ", ") + ".precision = weft::Precision::fused";
+  if (part.function.float32_products != standard.float32_products)
+    options += std::string(options.empty() ? "" : ", ") + ".float32_products = weft::Float32Products::tf32";
   if (part.function.memory_budget != standard.memory_budget)
     options += concat_text(options.empty() ? "" : ", ", ".memory_budget = ", part.function.memory_budget);
   if (!options.empty()) options = ", {" + options + "}";
@@ -331,7 +333,7 @@ GraphKeeper::GraphKeeper(const Function* like)
                                 {inputs.begin(), inputs.end()},
                                 {sizes_of_call.begin(), sizes_of_call.end()},
                                 {"minimize", registered_passes(current_passes.load()), device, options.level,
-                                 options.region, options.precision, options.memory_budget}});
+                                 options.region, options.precision, options.float32_products, options.memory_budget}});
       }
       return view.run(inputs);
     };
@@ -381,6 +383,7 @@ std::string check_graph(std::string_view text, const std::vector<Tensor>& inputs
              options.level,
              options.region,
              options.precision,
+             options.float32_products,
              options.memory_budget}};
   for (const DimSymbol& symbol : part.graph.symbols) part.symbols.push_back(symbol.hint);
   if (part.graph.inputs.size() != inputs.size())

@@ -75,6 +75,7 @@ std::vector<double> time(const std::vector<Graph>& trials, const PipelineOptions
   options.title = "a trial of an operation";
   options.level = asked.level;
   options.precision = asked.precision;
+  options.float32_products = asked.float32_products;
   const auto executables = compile_graphs(trials, options);
   const runtime::Watching unwatched(nullptr);
   std::vector<double> all;
@@ -122,7 +123,8 @@ class Known {
   std::vector<double> seconds_of(const std::vector<Graph>& trials, const PipelineOptions& options) {
     std::vector<std::string> names;
     for (const Graph& trial : trials)
-      names.push_back(concat_text(static_cast<int>(options.precision), " ", structure_text(trial)));
+      names.push_back(concat_text(static_cast<int>(options.precision), static_cast<int>(options.float32_products), " ",
+                                  structure_text(trial)));
     std::map<std::string, Graph> unknown;
     {
       const std::lock_guard lock(process_mutex(LockOrder::rates));

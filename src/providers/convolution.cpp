@@ -80,6 +80,8 @@ runtime::ConvolutionDims placed_dims(const Candidate& candidate) {
     const PlacedValue& value = i < 2 ? candidate.operands[static_cast<std::size_t>(i)] : candidate.result();
     dims->place(runtime::value_of_operand(result_of(candidate.node.op), i), value.type.shape, value.strides);
   }
+  if (candidate.choices.uses_tf32 && candidate.device.type == Device::Type::cuda && dims->dtype() == DType::f32)
+    dims->set_tf32();
   return *std::move(dims);
 }
 

@@ -22,7 +22,10 @@ class DevicePayload final : public Product {
     else
       by_rows_ = runtime::cuda::tensor_cores_read_by_rows(candidate.device, contraction_);
   }
-  std::string by() const override { return own_ ? "" : by_rows_ ? "cuBLASLt or tensor cores" : "cuBLASLt"; }
+  std::string by() const override {
+    if (own_) return "";
+    return by_rows_ ? "cuBLASLt or tensor cores" : contraction_.is_tf32 ? "cuBLASLt, tf32" : "cuBLASLt";
+  }
   runtime::EntryPoint emit(providers::Sources& sources) const override {
     if (own_) return sources.add({&*own_, 1});
     if (!by_rows_) return {};

@@ -34,7 +34,7 @@ class DnnPayload final : public ConvolutionPayload {
     return measures_ ? LibraryConvolution::find(device_, expected_, true) != nullptr : is_taken(device_, expected_);
   }
   bool may_fail() const override { return !is_known_; }  // its workspace is the plan's
-  std::string by() const override { return "cuDNN"; }
+  std::string by() const override { return placed_.dims.is_tf32() ? "cuDNN, tf32" : "cuDNN"; }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     auto found = is_known_ ? LibraryConvolution::find(device_, expected_, measures_) : nullptr;
     return std::make_unique<runtime::cuda::DeviceConvolution>(device_, std::move(found), placed_.dims, placed_.offsets,

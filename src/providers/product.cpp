@@ -77,6 +77,7 @@ Contraction contraction_of(const Candidate& candidate) {
   c.is_wide = result.type.dtype != c.dtype;
   c.has_bias = candidate.operands.size() > 2;
   c.measures = candidate.choices.measures;
+  c.is_tf32 = candidate.choices.uses_tf32 && candidate.device.type == Device::Type::cuda && c.dtype == DType::f32;
   for (std::size_t i = 0; i < row; ++i) c.batch.push_back(shape[static_cast<int>(i)]);
   c.m = shape[static_cast<int>(row)], c.n = shape[static_cast<int>(column)];
   c.k = a.type.shape[static_cast<int>(column)];

@@ -20,6 +20,7 @@ struct Contraction {
   bool has_bias = false;  // of unit stride; then there is no batch, and c lies by rows
   Dim bias_offset = 0;
   bool measures = false;  // a library that has several kernels for it times them
+  bool is_tf32 = false;   // of f32 on a device: by tensor cores, which read 10 bits of the operands' fractions
   // Not 0: of so many matrices the operand's one for item i is the chosen[i]-th, a batch stride apart; `chosen` is i64,
   // a buffer after the operands and the bias, a's first. There is one batch axis.
   Dim a_matrices = 0, b_matrices = 0;
@@ -28,7 +29,7 @@ struct Contraction {
     return std::tie(self.dtype, self.batch, self.m, self.n, self.k, self.a_offset, self.b_offset, self.c_offset,
                     self.a_batch, self.b_batch, self.c_batch, self.a_row, self.a_column, self.b_row, self.b_column,
                     self.c_row, self.c_column, self.is_wide, self.has_bias, self.bias_offset, self.measures,
-                    self.a_matrices, self.b_matrices);
+                    self.is_tf32, self.a_matrices, self.b_matrices);
   }
   bool a_is_chosen() const { return !a_matrices.same(Dim(0)); }
   bool b_is_chosen() const { return !b_matrices.same(Dim(0)); }

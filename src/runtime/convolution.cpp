@@ -156,9 +156,9 @@ bool ConvolutionSizes::is_empty() const {
 
 bool ConvolutionSizes::operator<(const ConvolutionSizes& other) const {
   const auto all = [](const ConvolutionSizes& s) {
-    return std::tie(s.result, s.dtype, s.is_wide, s.has_bias, s.axes, s.batch, s.inputs, s.outputs, s.groups, s.size,
-                    s.kernel, s.positions, s.strides, s.low, s.high, s.dilation, s.input_strides, s.weight_strides,
-                    s.output_strides);
+    return std::tie(s.result, s.dtype, s.is_wide, s.has_bias, s.is_tf32, s.axes, s.batch, s.inputs, s.outputs, s.groups,
+                    s.size, s.kernel, s.positions, s.strides, s.low, s.high, s.dilation, s.input_strides,
+                    s.weight_strides, s.output_strides);
   };
   return all(*this) < all(other);
 }

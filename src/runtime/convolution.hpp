@@ -29,6 +29,7 @@ struct ConvolutionSizes {
   Convolved result = Convolved::output;
   DType dtype = DType::f32;                // of the operands, the bias too
   bool is_wide = false, has_bias = false;  // the result is f32, of 16-bit operands; + bias [outputs], rounded once
+  bool is_tf32 = false;                    // of f32 on a device: as in a Contraction
   int axes = 1;                            // after the channels
   Int batch = 0;                           // -1: known at a call
   Int inputs = 1, outputs = 1, groups = 1;
@@ -37,9 +38,9 @@ struct ConvolutionSizes {
   std::array<Int, 5> input_strides = {}, weight_strides = {}, output_strides = {};
 
   static auto fields(auto& self) {
-    return std::tie(self.result, self.dtype, self.is_wide, self.has_bias, self.axes, self.batch, self.inputs,
-                    self.outputs, self.groups, self.size, self.kernel, self.positions, self.strides, self.low,
-                    self.high, self.dilation, self.input_strides, self.weight_strides, self.output_strides);
+    return std::tie(self.result, self.dtype, self.is_wide, self.has_bias, self.is_tf32, self.axes, self.batch,
+                    self.inputs, self.outputs, self.groups, self.size, self.kernel, self.positions, self.strides,
+                    self.low, self.high, self.dilation, self.input_strides, self.weight_strides, self.output_strides);
   }
   bool is_empty() const;
   // Whether a graph's inference could give these: what a file says may be anything. Of a batch of -1, too.
@@ -68,6 +69,7 @@ class ConvolutionDims {
                                            Int groups);
   // What ConvolutionSizes say of them.
   void set_wide() { fixed_.is_wide = true; }
+  void set_tf32() { fixed_.is_tf32 = true; }
   void set_bias() { fixed_.has_bias = true; }
   // The value lies so in memory.
   void place(Convolved value, const Shape& shape, std::span<const Dim> strides);
@@ -75,6 +77,7 @@ class ConvolutionDims {
   DType dtype() const { return fixed_.dtype; }
   DType result_dtype() const { return fixed_.result_dtype(); }
   bool has_bias() const { return fixed_.has_bias; }
+  bool is_tf32() const { return fixed_.is_tf32; }
   Dim batch() const { return dims_[0]; }
   // Products of two numbers, of one item of the batch.
   Dim multiplications() const;

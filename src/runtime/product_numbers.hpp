@@ -17,6 +17,7 @@ class ProductNumbers {
   ProductNumbers(const Contraction& c, NumberTable& table)
       : dtype_(c.dtype),
         is_wide_(c.is_wide),
+        is_tf32_(c.is_tf32),
         has_bias_(c.has_bias),
         a_is_chosen_(c.a_is_chosen()),
         b_is_chosen_(c.b_is_chosen()),
@@ -79,8 +80,8 @@ class ProductNumbers {
   Matmul product(std::span<const std::int64_t> numbers) const {
     const auto part = [&](NumberTable::Range range) { return numbers.subspan(range.begin, range.count); };
     const std::span<const std::int64_t> n = part(sizes_);
-    return {dtype_, n[0], n[1],         n[2],           n[3],           n[4],           n[5],     n[6],
-            n[7],   n[8], part(batch_), part(a_batch_), part(b_batch_), part(c_batch_), is_wide_, has_bias_};
+    return {dtype_, n[0],         n[1],           n[2],           n[3],           n[4],     n[5],      n[6],    n[7],
+            n[8],   part(batch_), part(a_batch_), part(b_batch_), part(c_batch_), is_wide_, has_bias_, is_tf32_};
   }
 
   // The first elements of a, b, the bias (null where there is none), what is chosen of a and of b (likewise), and c, in
@@ -115,7 +116,8 @@ class ProductNumbers {
 
  private:
   DType dtype_ = DType::f32;
-  bool is_wide_ = false, has_bias_ = false, a_is_chosen_ = false, b_is_chosen_ = false, constant_ = false;
+  bool is_wide_ = false, is_tf32_ = false, has_bias_ = false, a_is_chosen_ = false, b_is_chosen_ = false,
+       constant_ = false;
   NumberTable::Range sizes_, offsets_, batch_, a_batch_, b_batch_, c_batch_, matrices_;
 };
 

@@ -27,6 +27,7 @@ struct ScheduleChoices {
   bool regions = true;  // groups that are alike are lowered once; a kernel may end at the border of a region's use
   bool elides_roundings = false;  // what a kernel computes of bf16 and f16 on the way stays f32
   bool measures = false;          // who does an operation is decided by time measured, where that can be done
+  bool uses_tf32 = false;         // products and convolutions of f32 on a device
 };
 
 class Payload : public runtime::Preparable {

@@ -16,8 +16,9 @@ std::string title(const Function& function) {
   return "compile" + (where.empty() ? "" : " at " + where);
 }
 FunctionOptions options_of(const Function& function, std::uint64_t passes) {
-  return {title(function),         registered_passes(passes),  function.chosen.device,         function.options.level,
-          function.options.region, function.options.precision, function.options.memory_budget, function.isa};
+  const CompileOptions& options = function.options;
+  return {title(function),   registered_passes(passes), function.chosen.device, options.level, options.region,
+          options.precision, options.float32_products,  options.memory_budget,  function.isa};
 }
 
 namespace {

@@ -92,6 +92,55 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("cuda: products and convolutions of f32 read 10 bits of fractions where tf32 is asked for, else all") {
+  const auto check = [](const char* name, auto f, const Sizes& sizes, const Sizes& of_weights, const char* by) {
+    CAPTURE(name);
+    const Tensor a = to(sample(sizes, 1), Device::cuda()), b = to(sample(of_weights, 2), Device::cuda());
+    const Tensor right = f(cast(a, DType::f64), cast(b, DType::f64)).eval();
+    const double largest = amax(abs(right)).item();
+    const auto distance = [&](Float32Products products) {
+      const auto compiled = compile(f, {.float32_products = products});
+      const Tensor first = compiled(a, b).eval();
+      CHECK(first.dtype() == DType::f32);
+      CHECK(all(compiled(a, b) == first).template item<bool>());
+      const bool said = explain(compiled, a, b).schedule.find(by) != std::string::npos;
+      CHECK(said == (products == Float32Products::tf32));
+      return amax(abs(cast(first, DType::f64) - right)).item() / largest;
+    };
+    CHECK(distance(Float32Products::ieee) < 4e-6);
+    const double rounded = distance(Float32Products::tf32);
+    CHECK(rounded < 1.0 / 512);  // each operand by less than 2^-10 of itself
+    CHECK(rounded > 1e-5);       // it was rounded
+  };
+  const Sizes images = {4, 32, 24, 24}, kernels = {64, 32, 3, 3};
+  const char *blas = "cuBLASLt, tf32", *dnn = "cuDNN, tf32";
+  check(
+      "a product", [](const Tensor& x, const Tensor& w) { return matmul(x, w); }, {192, 256}, {256, 320}, blas);
+  check(
+      "a batch", [](const Tensor& x, const Tensor& w) { return matmul(x, w); }, {3, 192, 256}, {3, 256, 320}, blas);
+  check(
+      "a product's gradient",
+      [](const Tensor& x, const Tensor& w) {
+        return grad([&](const Tensor& v) { return sum(square(matmul(x, v))); }, w);
+      },
+      {192, 256}, {256, 320}, blas);
+  check(
+      "a convolution", [](const Tensor& x, const Tensor& w) { return conv2d(x, w, {.padding = 1}); }, images, kernels,
+      dnn);
+  check(
+      "the gradient of its images",
+      [](const Tensor& x, const Tensor& w) {
+        return grad([&](const Tensor& v) { return sum(square(conv2d(v, w, {.padding = 1}))); }, x);
+      },
+      images, kernels, dnn);
+  check(
+      "the gradient of its weights",
+      [](const Tensor& x, const Tensor& w) {
+        return grad([&](const Tensor& v) { return sum(square(conv2d(x, v, {.padding = 1}))); }, w);
+      },
+      images, kernels, dnn);
+}
+
 TEST_SUITE_END();
 
 }  // namespace weft

@@ -22,7 +22,8 @@ namespace weft::runtime::cuda {
 namespace {
 
 // Numbers of cublasLt.h and library_types.h.
-constexpr int type_f32 = 0, type_f64 = 1, type_f16 = 2, type_bf16 = 14, compute_f32 = 68, compute_f64 = 70;
+constexpr int type_f32 = 0, type_f64 = 1, type_f16 = 2, type_bf16 = 14, compute_f32 = 68, compute_f64 = 70,
+              compute_tf32 = 77;
 int type_of(DType dtype) {
   return dtype == DType::f64 ? type_f64 : dtype == DType::f16 ? type_f16 : dtype == DType::bf16 ? type_bf16 : type_f32;
 }
@@ -107,7 +108,7 @@ std::optional<Request> request_for(const Matmul& p) {
   return request;
 }
 
-using Key = std::array<std::int64_t, 23>;
+using Key = std::array<std::int64_t, 24>;
 
 // In what a product is computed.
 struct Kind {
@@ -115,6 +116,7 @@ struct Kind {
   bool is_wide = false, has_bias = false;
   Epilogue epilogue = Epilogue::none;
   bool adds = false;  // the product to what the result holds
+  bool is_tf32 = false;
   bool has_aux() const { return epilogue == Epilogue::gelu_kept || epilogue == Epilogue::gelu_gradient; }
   DType result() const { return is_wide ? DType::f32 : dtype; }
 };
@@ -239,7 +241,10 @@ struct Library {
     const bool wide = kind.dtype == DType::f64;
     const int type = type_of(kind.dtype);
     Choice choice;
-    check_blas(blas().cublasLtMatmulDescCreate(&choice.description, wide ? compute_f64 : compute_f32,
+    check_blas(blas().cublasLtMatmulDescCreate(&choice.description,
+                                               wide           ? compute_f64
+                                               : kind.is_tf32 ? compute_tf32
+                                                              : compute_f32,
                                                wide ? type_f64 : type_f32),
                "cublasLtMatmulDescCreate");
     const std::int32_t left = request.left.transposed, right = request.right.transposed;  // CUBLAS_OP_N is 0, _T 1
@@ -361,7 +366,8 @@ std::optional<Matmul> known_product(const Contraction& c) {
                 .c_row = known[7],
                 .c_column = known[8],
                 .is_wide = c.is_wide,
-                .has_bias = c.has_bias};
+                .has_bias = c.has_bias,
+                .is_tf32 = c.is_tf32};
 }
 bool library_takes(const Contraction& c) {
   const std::optional<Matmul> product = known_product(c);
@@ -414,7 +420,8 @@ struct LibraryProduct::Call {
                   r.strided.a,
                   r.strided.b,
                   r.strided.c,
-                  asked.adds};
+                  asked.adds,
+                  asked.is_tf32};
     const Choice& choice = Library::of(device).choose(key, asked, r, alignment, bias, aux, tries ? &trial : nullptr);
     kept.store(&choice, std::memory_order_release);
     return choice;
@@ -429,7 +436,12 @@ LibraryProduct::~LibraryProduct() = default;
 std::optional<LibraryProduct> LibraryProduct::make(DeviceState& device, const Matmul& product, bool measures,
                                                    Epilogue epilogue) {
   auto call = std::unique_ptr<Call>(
-      new Call{device, {product.dtype, product.is_wide, product.has_bias, epilogue, false}, false, measures, {}, {}});
+      new Call{device,
+               {product.dtype, product.is_wide, product.has_bias, epilogue, false, product.is_tf32},
+               false,
+               measures,
+               {},
+               {}});
   call->empty = std::find(product.batch.begin(), product.batch.end(), 0) != product.batch.end();
   if (call->empty) return LibraryProduct(std::move(call));
   const std::optional<Request> request = request_for(product);

@@ -1,6 +1,7 @@
-// Matrix products on a device through cuBLASLt: f64, f32 without tf32, f16 and bf16 accumulated in f32, which may be
-// the result too. In: strided operands, transposed ones where they lie. Out: c = a b for each batch, or a b + bias,
-// rounded once, queued on the device's stream. The heuristic's choice is asked for once a shape.
+// Matrix products on a device through cuBLASLt: f64, f32, by tf32 where that was asked for, f16 and bf16
+// accumulated in f32, which may be the result too. In: strided operands, transposed ones where they lie. Out: c = a b
+// for each batch, or a b + bias, rounded once, queued on the device's stream. The heuristic's choice is asked for once
+// a shape.
 #pragma once
 #include <memory>
 #include <optional>

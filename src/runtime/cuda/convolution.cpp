@@ -147,7 +147,8 @@ struct LibraryConvolution::Call {
                                                     dilation.steps, cross_correlation, type_f32),
               "cudnnSetConvolutionNdDescriptor");
     check_dnn(dnn().cudnnSetConvolutionGroupCount(convolution, static_cast<int>(s.groups)), "group count");
-    check_dnn(dnn().cudnnSetConvolutionMathType(convolution, s.dtype == DType::f32 ? math_f32 : math_tensor_cores),
+    check_dnn(dnn().cudnnSetConvolutionMathType(convolution,
+                                                s.dtype == DType::f32 && !s.is_tf32 ? math_f32 : math_tensor_cores),
               "math type");
   }
   struct Algorithm {

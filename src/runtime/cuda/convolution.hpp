@@ -1,5 +1,6 @@
-// Convolutions and their gradients on a device through cuDNN: f32 without tf32, f16 and bf16 accumulated in f32; of its
-// algorithms those alone that give the same bits again. In: sizes. Out: a step that queues them on the device's stream.
+// Convolutions and their gradients on a device through cuDNN: f32, by tf32 where that was asked for, f16 and bf16
+// accumulated in f32; of its algorithms those alone that give the same bits again. In: sizes. Out: a step that queues
+// them on the device's stream.
 #pragma once
 #include <atomic>
 #include <memory>

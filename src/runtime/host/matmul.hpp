@@ -22,7 +22,7 @@ struct Matmul {
   std::int64_t c_row = 0, c_column = 0;                     // one of them is 1 where its axis is longer than 1
   std::span<const std::int64_t> batch;                      // sizes of the batch axes
   std::span<const std::int64_t> a_batch, b_batch, c_batch;  // and their strides
-  bool is_wide = false, has_bias = false;                   // as in a Contraction, on a device alone
+  bool is_wide = false, has_bias = false, is_tf32 = false;  // as in a Contraction, on a device alone
   // Which matrix of an operand each item of the one batch axis multiplies; null: its own. Numbers beyond the last are
   // the last, those below 0 are 0.
   struct Chosen {
