@@ -1,5 +1,6 @@
-// scan, while_loop and cond as steps: their bodies are scheduled as graphs are, with memory planned for one iteration,
-// and the functions of their steps are compiled with those of the graph around.
+// scan, while_loop and cond as steps. In: a node, and the schedules of its bodies, whose memory is planned for one
+// iteration (schedule/bodies). Out: a step that runs these; their functions are compiled with those of the graph
+// around.
 #include <algorithm>
 
 #include "base/fail.hpp"
@@ -20,44 +21,70 @@ runtime::LoopKind kind_of(Op op) {
                                 : runtime::LoopKind::cond;
 }
 
+// What a step of the node does with the bodies that it runs; which carries are updated in place follows from their
+// schedules.
+runtime::LoopDescription description_of(const Candidate& candidate) {
+  const Node& node = candidate.node;
+  runtime::LoopDescription loop;
+  loop.length = 1;
+  if (node.op == Op::scan) {
+    const auto& scan = node.attributes<Scan>();
+    loop.carries = static_cast<std::size_t>(scan.carries);
+    loop.scanned = static_cast<std::size_t>(scan.scanned);
+    loop.length = scan.length;
+    loop.reverse = scan.reverse;
+  }
+  if (node.op == Op::while_loop) {
+    const auto& while_loop = node.attributes<While>();
+    loop.carries = static_cast<std::size_t>(while_loop.carries);
+    loop.limit = while_loop.limit;
+    loop.passed = interned_text(while_loop.passed.id);
+    const Graph& condition = *node.bodies()[0];
+    const auto place =
+        std::ranges::find(condition.inputs, condition.outputs[0].word(), &Tensor::word) - condition.inputs.begin();
+    if (place < while_loop.carries) loop.asked = place;
+  }
+  // What the body that goes on sees of each operand and result.
+  const Graph& body = *node.bodies().back();
+  const std::size_t first = node.op == Op::cond ? 1 : 0;
+  for (std::size_t i = 0; i < candidate.operands.size(); ++i) {
+    const PlacedValue& operand = candidate.operands[i];
+    const Type& seen = i < first ? operand.type : type_of(body.inputs[i - first]);
+    loop.operands.push_back({storage_bytes(info(operand.type.dtype), operand.offset), bytes_of(seen)});
+  }
+  for (std::size_t i = 0; i < candidate.results.size(); ++i)
+    loop.results.push_back({0, bytes_of(type_of(body.outputs[i]))});
+  return loop;
+}
+
+// In the order in which a loop has them, a while_loop's condition first. The carries of the last one go on.
+std::vector<BodyGraph> bodies_of(const Node& node, const runtime::LoopDescription& loop) {
+  std::vector<BodyGraph> bodies;
+  for (const auto& graph : node.bodies()) {
+    BodyGraph& body = bodies.emplace_back(BodyGraph{*graph, {}});
+    if (const DimEnvironment* sizes = DimEnvironment::current()) body.graph.symbols = sizes->symbols;
+  }
+  if (node.op != Op::cond)
+    for (int k = 0; k < static_cast<int>(loop.carries); ++k) bodies.back().updates.push_back({k, k});
+  return bodies;
+}
+
+// The arguments and results of a body.
+struct BodyValues {
+  std::size_t arguments, results;
+};
+
 class LoopPayload final : public Payload {
  public:
-  explicit LoopPayload(const Candidate& candidate)
-      : op_(candidate.node.op), device_(candidate.device), choices_(candidate.choices) {
-    const Node& node = candidate.node;
-    loop_.length = 1;
-    if (op_ == Op::scan) {
-      const auto& scan = node.attributes<Scan>();
-      loop_.carries = static_cast<std::size_t>(scan.carries);
-      loop_.scanned = static_cast<std::size_t>(scan.scanned);
-      loop_.length = scan.length;
-      loop_.reverse = scan.reverse;
-    }
-    if (op_ == Op::while_loop) {
-      const auto& loop = node.attributes<While>();
-      loop_.carries = static_cast<std::size_t>(loop.carries);
-      loop_.limit = loop.limit;
-      loop_.passed = interned_text(loop.passed.id);
-      const Graph& condition = *node.bodies()[0];
-      const auto place =
-          std::ranges::find(condition.inputs, condition.outputs[0].word(), &Tensor::word) - condition.inputs.begin();
-      if (place < loop.carries) loop_.asked = place;
-    }
-    for (const auto& body : node.bodies()) add_body(*body);
-    // What the body that goes on sees of each operand and result.
-    const Graph& body = *node.bodies().back();
-    const std::size_t first = op_ == Op::cond ? 1 : 0;
-    for (std::size_t i = 0; i < candidate.operands.size(); ++i) {
-      const PlacedValue& operand = candidate.operands[i];
-      const Type& seen = i < first ? operand.type : type_of(body.inputs[i - first]);
-      loop_.operands.push_back({storage_bytes(info(operand.type.dtype), operand.offset), bytes_of(seen)});
-      buffers_.push_back(operand.buffer);
-    }
-    for (std::size_t i = 0; i < candidate.results.size(); ++i) {
-      loop_.results.push_back({0, bytes_of(type_of(body.outputs[i]))});
-      buffers_.push_back(candidate.results[i].buffer);
-    }
-    const std::vector<Schedule::Donation>& donations = schedules_.back().donations;
+  LoopPayload(Op op, Device device, runtime::LoopDescription loop, std::vector<int> buffers,
+              std::vector<BodyValues> values, BodySchedules schedules)
+      : op_(op),
+        device_(device),
+        loop_(std::move(loop)),
+        buffers_(std::move(buffers)),
+        values_(std::move(values)),
+        schedules_(std::move(schedules)) {
+    const std::vector<Schedule::Donation>& donations = schedules_->back().donations;
     for (std::size_t k = 0; k < loop_.carries; ++k)
       loop_.in_place.push_back(std::ranges::any_of(donations, [&](const Schedule::Donation& donation) {
         return donation.argument == static_cast<int>(k) && donation.result == donation.argument;
@@ -104,12 +131,12 @@ class LoopPayload final : public Payload {
   }
   std::vector<Inner> inner() const override {
     std::vector<Inner> all;
-    for (const Schedule& schedule : schedules_) all.push_back({&schedule, loop_.length});
+    for (const Schedule& schedule : *schedules_) all.push_back({&schedule, loop_.length});
     return all;
   }
   runtime::EntryPoint emit(Sources& sources) const override {
     runtime::EntryPoint entry;
-    for (const Schedule& schedule : schedules_)
+    for (const Schedule& schedule : *schedules_)
       for (const Step& step : schedule.steps) entry.inner.push_back(step.payload->emit(sources));
     return entry;
   }
@@ -128,27 +155,18 @@ class LoopPayload final : public Payload {
                                    const std::shared_ptr<const runtime::Functions>& functions) const {
     std::vector<runtime::Plan> all;
     std::span<const runtime::EntryPoint> entries = entry.inner;
-    for (std::size_t i = 0; i < schedules_.size(); ++i) {
-      const std::size_t steps = schedules_[i].steps.size();
-      all.push_back(make_plan(schedules_[i], entries.first(steps), device_, arguments_[i], results_[i], /*symbols=*/0,
-                              functions));
+    for (std::size_t i = 0; i < schedules_->size(); ++i) {
+      const Schedule& schedule = (*schedules_)[i];
+      const std::size_t steps = schedule.steps.size();
+      all.push_back(make_plan(schedule, entries.first(steps), device_, values_[i].arguments, values_[i].results,
+                              /*symbols=*/0, functions));
       entries = entries.subspan(steps);
     }
     return all;
   }
-  void add_body(Graph body) {
-    if (const DimEnvironment* sizes = DimEnvironment::current()) body.symbols = sizes->symbols;
-    std::vector<Update> updates;
-    const bool goes_on = op_ == Op::scan || (op_ == Op::while_loop && !schedules_.empty());
-    for (int k = 0; goes_on && k < static_cast<int>(loop_.carries); ++k) updates.push_back({k, k});
-    schedules_.push_back(make_schedule(body, device_, all(), choices_));
-    plan_memory(schedules_.back(), device_, updates);
-    arguments_.push_back(body.inputs.size());
-    results_.push_back(body.outputs.size());
-  }
   template <class Holds>
   bool any_step(Holds holds) const {
-    for (const Schedule& schedule : schedules_)
+    for (const Schedule& schedule : *schedules_)
       for (const Step& step : schedule.steps)
         if (holds(*step.payload)) return true;
     return false;
@@ -156,11 +174,10 @@ class LoopPayload final : public Payload {
 
   Op op_;
   Device device_;
-  ScheduleChoices choices_;
   runtime::LoopDescription loop_;
   std::vector<int> buffers_;  // operands, then results
-  std::vector<Schedule> schedules_;
-  std::vector<std::size_t> arguments_, results_;  // of each body
+  std::vector<BodyValues> values_;
+  BodySchedules schedules_;
 };
 
 class LoopProvider final : public Provider {
@@ -168,9 +185,16 @@ class LoopProvider final : public Provider {
   bool takes(const Node& node, Device) const override { return is_loop(node.op); }
   bool reads(const Shape& shape, std::span<const Dim> strides) const override { return is_row_major(shape, strides); }
   std::optional<Offer> offer(const Candidate& candidate) const override {
-    auto payload = std::make_shared<LoopPayload>(candidate);
-    const Dim bytes = payload->cost().bytes;
-    return Offer{bytes / Dim(8), std::move(payload)};
+    const Node& node = candidate.node;
+    runtime::LoopDescription loop = description_of(candidate);
+    std::vector<BodyValues> values;
+    for (const auto& body : node.bodies()) values.push_back({body->inputs.size(), body->outputs.size()});
+    Offer offer{.rank = 1, .payload = nullptr, .bodies = bodies_of(node, loop)};  // nobody else offers loops
+    offer.with_schedules = [op = node.op, device = candidate.device, loop = std::move(loop),
+                            buffers = candidate.buffers(), values = std::move(values)](BodySchedules schedules) {
+      return std::make_shared<LoopPayload>(op, device, loop, buffers, values, std::move(schedules));
+    };
+    return offer;
   }
 };
 

@@ -77,7 +77,7 @@ std::optional<std::size_t> measure(const Candidate& candidate, std::span<const O
   for (std::size_t i = 0; i < offers.size(); ++i) {
     Sources sources(candidate.device);
     const runtime::EntryPoint entry = offers[i].payload->emit(sources);
-    if (!entry.name.empty() || offers[i].payload->runs_others()) return std::nullopt;
+    if (!entry.name.empty()) return std::nullopt;
     all[i].step = offers[i].payload->prepare({candidate.device, all[i].numbers, nullptr, entry});
     if (all[i].step->has_workspace()) all[i].workspace.resize(all[i].step->workspace(all[i].numbers.constants()));
   }
@@ -127,6 +127,7 @@ std::optional<std::size_t> fastest(const Candidate& candidate, std::span<const O
   if (candidate.device.type != Device::Type::cpu || target_instruction_set() != host_isa()) return std::nullopt;
   if (!std::ranges::all_of(candidate.operands, is_known) || !std::ranges::all_of(candidate.results, is_known))
     return std::nullopt;
+  if (!std::ranges::all_of(offers, [](const Offer& offer) { return offer.bodies.empty(); })) return std::nullopt;
   const std::string name = name_of(candidate, offers);
   Known& places = known.get();
   const std::lock_guard lock(places.mutex);  // one is measured at a time

@@ -104,7 +104,7 @@ struct Candidate {
   Device device;
   std::vector<PlacedValue> operands;
   std::vector<PlacedValue> results = {};  // all that the node has; none of a check
-  ScheduleChoices choices = {};           // for its bodies
+  ScheduleChoices choices = {};
   const PlacedValue& result() const { return results.front(); }
   std::vector<int> buffers() const {
     std::vector<int> all;
@@ -116,11 +116,22 @@ struct Candidate {
   }
 };
 
+// A graph that a step runs, such as the body of a loop.
+struct BodyGraph {
+  Graph graph;
+  std::vector<Update> updates;  // what the next run reads in the place of an input
+};
+// One for each body.
+using BodySchedules = std::shared_ptr<const std::vector<Schedule>>;
+
 struct Offer {
   // Of the offers for one candidate the least is taken: operations or bytes over a rate that ranks providers. It is no
   // time.
   Dim rank = 0;
+  // Null for a step that runs bodies, which are scheduled once the offer is taken (schedule/bodies).
   std::shared_ptr<Payload> payload;
+  std::vector<BodyGraph> bodies = {};
+  std::function<std::shared_ptr<Payload>(BodySchedules)> with_schedules = {};
 };
 
 // A step that does what two did, and its buffers.

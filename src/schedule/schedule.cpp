@@ -14,6 +14,7 @@
 #include "ir/builder.hpp"
 #include "ir/callee.hpp"
 #include "ir/offload_mark.hpp"
+#include "schedule/bodies.hpp"
 #include "schedule/buffers.hpp"
 #include "schedule/channels_last.hpp"
 #include "schedule/epilogues.hpp"
@@ -95,11 +96,12 @@ std::vector<bool> constant_values(const Graph& graph, std::span<const int> const
 class Scheduler {
  public:
   Scheduler(const Graph& graph, Device device, const Providers& providers, ScheduleChoices choices,
-            std::span<const int> constant_inputs, bool borders)
+            std::span<const int> constant_inputs, BodyScheduler& bodies, bool borders)
       : graph_(graph),
         device_(device),
         providers_(providers),
         choices_(choices),
+        bodies_(bodies),
         grouping_(group_nodes(graph, device, providers, choices.fuses, borders)),
         buffers_(graph, grouping_, schedule_.buffers),
         lowered_({device, grouping_, [this](const Node& node) { return buffers_.of(node); },
@@ -399,8 +401,8 @@ class Scheduler {
         if (result.buffer < 0)  // nobody reads it
           result.buffer = buffers_.add_temporary(result.type.dtype, result.type.shape.element_count());
     }
-    schedule_.steps.push_back(
-        {name_of(node), candidate.buffers(), providers_.best(candidate).payload, comments_of({graph_.number(node)})});
+    schedule_.steps.push_back({name_of(node), candidate.buffers(), bodies_.payload(node, providers_.best(candidate)),
+                               comments_of({graph_.number(node)})});
     const std::uint32_t number = graph_.number(node);
     note_regions(schedule_.steps.back(), std::span(&number, 1));
   }
@@ -409,6 +411,7 @@ class Scheduler {
   Device device_;
   const Providers& providers_;
   const ScheduleChoices choices_;
+  BodyScheduler& bodies_;
   Grouping grouping_;
   std::map<std::uint32_t, std::vector<const Node*>> further_results_;  // by node: those of its further results
   Schedule schedule_;
@@ -447,8 +450,9 @@ Schedule make_schedule(const Graph& graph, Device device, const Providers& provi
                        std::span<const int> constant_inputs) {
   Graph fresh = with_fresh_outputs(with_further_results(with_late_gathers(graph), device));
   if (choices.fuses) fresh = with_channels_last(fresh, providers, device);
+  BodyScheduler bodies(device, providers, choices);
   const auto made = [&](bool borders) {
-    return Scheduler(fresh, device, providers, choices, constant_inputs, borders).run();
+    return Scheduler(fresh, device, providers, choices, constant_inputs, bodies, borders).run();
   };
   Schedule over = made(false);
   if (!choices.fuses || !choices.regions || !uses_differ(over)) return over;

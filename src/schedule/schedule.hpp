@@ -3,6 +3,7 @@
 //   choose_layouts  in which order values lie in memory (schedule/layout)
 //   group_nodes     which nodes share a kernel (schedule/group)
 //   lower           each group as functions of indices (schedule/lower)
+//   BodyScheduler   the bodies of loops, by these stages and plan_memory (schedule/bodies)
 //   order_steps     what runs when (schedule/order)
 //   join_products   which products that read the same are one step (schedule/epilogues)
 //   join_epilogues  which kernels are part of the product before them (schedule/epilogues)

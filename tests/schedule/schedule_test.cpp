@@ -11,6 +11,8 @@
 #include "providers/product.hpp"
 #include "tests/sanitized.hpp"
 #include "tests/schedule/support.hpp"
+#include "weft/loops.hpp"
+#include "weft/region.hpp"
 
 using namespace weft;
 using namespace weft::test;
@@ -328,7 +330,7 @@ TEST_CASE("kernels of one launch are all named, with their own lines") {
 }
 
 namespace {
-// Counts the kernels of which steps are made.
+// Counts the kernels of which steps are made, and the offers that were asked for.
 struct Counting final : Providers {
   bool takes(const Node& node, Device device) const override { return all.takes(node, device); }
   bool reads(const Node& node, Device device, const Shape& shape, Dim offset,
@@ -338,7 +340,10 @@ struct Counting final : Providers {
   bool writes_in_any_order(const Node& node, Device device) const override {
     return all.writes_in_any_order(node, device);
   }
-  Offer best(const Candidate& candidate) const override { return all.best(candidate); }
+  Offer best(const Candidate& candidate) const override {
+    ++asked[candidate.node.op];
+    return all.best(candidate);
+  }
   std::shared_ptr<Payload> generated(std::vector<loop::Kernel> kernels) const override {
     made += kernels.size();
     return all.generated(std::move(kernels));
@@ -348,6 +353,7 @@ struct Counting final : Providers {
   }
   const Providers& all = providers::all();
   mutable std::size_t made = 0;
+  mutable std::map<Op, int> asked;
 };
 }  // namespace
 
@@ -361,6 +367,29 @@ TEST_CASE("a launch over a table is made once, when all its kernels are known") 
   const Schedule schedule = make_schedule(inline_calls(t.graph(outputs)), Device::cuda(), counting);
   CHECK(schedule.steps.size() < count / 10);
   CHECK(counting.made == count);
+}
+
+TEST_CASE("the body of a loop is scheduled once, though the graph around it is scheduled twice") {
+  Traced t;
+  const Tensor x = t.f32(4, 1024), w = t.f32(1024, 1024);
+  const auto part = region("part", [&](const Tensor& y) {
+    Tensor z = y - amax(y, -1, true);
+    for (int i = 0; i < 6; ++i) z = tanh(z) * y + exp(-abs(z));
+    return matmul(z, w);
+  });
+  const Tensor first = part(x), second = part(softmax(first, -1)), third = part(second - mean(second, -1, true));
+  const Tensor last = scan([](const Tensor& s, const Tensor& row) { return sort(s + row, 0); }, third[0], third);
+  const Counting counting;
+  const Schedule schedule = make_schedule(inline_calls(t.graph({last, third})), Device::cpu(), counting);
+  CHECK(!schedule.borders.empty());
+  CHECK(counting.asked[Op::scan] == 2);
+  CHECK(counting.asked[Op::argsort] == 1);
+  const auto loop = std::ranges::find_if(schedule.steps, [](const Step& step) { return step.payload->runs_others(); });
+  REQUIRE(loop != schedule.steps.end());
+  const std::vector<Payload::Inner> bodies = loop->payload->inner();
+  REQUIRE(bodies.size() == 1);
+  CHECK(bodies[0].times.same(Dim(4)));
+  CHECK(bodies[0].schedule->steps.size() > 1);
 }
 
 TEST_CASE("a long reduction to one element is one unit a chunk, then joined") {
