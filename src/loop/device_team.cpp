@@ -5,7 +5,7 @@
 #include <numeric>
 #include <optional>
 
-#include "base/large_device.hpp"
+#include "base/device_target.hpp"
 #include "loop/loads_ahead.hpp"
 
 namespace weft::loop {
@@ -61,7 +61,7 @@ std::int64_t shared_for_packs(const Kernel& kernel, const Team& team) {
   std::int64_t joined = 0;
   for (const Instruction& it : kernel.body)
     if (it.kind == Kind::reduce || it.kind == Kind::scan) joined += joined_bytes(it, kernel);
-  return shared_of_every_device - joined * 2 * ((team.members + 31) / 32);
+  return device_layout::shared_of_block - joined * 2 * ((team.members + 31) / 32);
 }
 
 // Rows that are too long for registers: what several walks read is read from shared memory.
@@ -94,7 +94,7 @@ void hold_first_packs(const Kernel& kernel, ChosenTeam& chosen) {
   const Dim packs = extent_of(kernel, analysis.inner) * divide_up(vector_extent(kernel), team.width);
   Analysis held = analyze(kernel, {KeepLimits::What::values, kernel.inner_count().constant(), most});
   if (held.kept.empty()) return;
-  const std::int64_t room = large_device::registers / (team.threads * team.blocks) - others;
+  const std::int64_t room = device_layout::registers / (team.threads * team.blocks) - others;
   const std::int64_t turns = std::min(room / (team.width * std::ssize(held.kept)), packs.constant() / team.members);
   if (turns <= 0) return;
   team.held = turns;
@@ -188,7 +188,7 @@ void share_row(const Kernel& kernel, Analysis& analysis, Team& team, std::vector
   if (!carries && rows.is_constant() && rows.constant() < 512) return take(attempt(share_of_few_rows));
   ChosenTeam made = attempt(usual);
   const auto bound = [&](ChosenTeam other) {
-    other.team.blocks = static_cast<int>(large_device::threads / other.team.threads);
+    other.team.blocks = static_cast<int>(device_layout::threads / other.team.threads);
     take(std::move(other));
   };
   const bool is_block = made.team.turns > 0 && made.team.members > 32 && length.is_constant() && !has_scans(kernel);
@@ -252,7 +252,7 @@ void stream_rows(const Kernel& kernel, const Analysis& analysis, Team& team) {
   team.members = static_cast<int>(members);
   team.threads = static_cast<int>(members > warp ? members : most_members);  // several warps join in the block's memory
   // With fewer registers a thread, packs are asked for one after the other.
-  team.blocks = static_cast<int>(large_device::threads / team.threads);
+  team.blocks = static_cast<int>(device_layout::threads / team.threads);
 }
 
 // Sums of many rows read memory and do little else: a thread has a pack of neighbouring columns, so that a load moves
@@ -314,7 +314,7 @@ bool reads_words_across(const Kernel& kernel, const Analysis& analysis, const Te
 // Loads that lie across, in words of 16 bytes each way: a thread turns a block of its packs in registers, and a tile
 // has one for each thread. Where there are enough of such tiles to fill a device.
 bool turn_in_blocks(const Kernel& kernel, const Analysis& analysis, Team& team, std::int64_t bytes, std::int64_t size) {
-  constexpr std::int64_t least_tiles = 2 * large_device::multiprocessors;
+  constexpr std::int64_t least_tiles = 2 * device_layout::multiprocessors;
   if (size != 2 && size != 4) return false;
   Team turning = team;
   turning.width = static_cast<int>(16 / size);
@@ -377,7 +377,7 @@ std::int64_t rows_of_unit(const Kernel& kernel) {
   const Dim rows = kernel.outer_count(), length = kernel.inner_count();
   if (!rows.is_constant() || !length.is_constant()) return of_any;
   const std::int64_t members = members_of(length.constant(), share_of_columns, 32);
-  const std::int64_t room = large_device::multiprocessors * large_device::threads / members;
+  const std::int64_t room = device_layout::multiprocessors * device_layout::threads / members;
   std::int64_t best = of_any, best_cost = -1;
   for (std::int64_t chunk = least; chunk <= most; ++chunk) {
     const std::int64_t units = rows.constant() / chunk, rest = rows.constant() % chunk;

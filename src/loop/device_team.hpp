@@ -6,10 +6,6 @@
 
 namespace weft::loop {
 
-// Bytes of shared memory that a block of every device may have, those that its function declares among them (compute
-// capability 8.0 or more, which is needed).
-inline constexpr std::int64_t shared_of_every_device = 99 << 10;
-
 struct ChosenTeam {
   Analysis analysis;  // keeps a row's values where they are in registers
   Team team = {};

@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <ostream>
 
+#include "base/device_target.hpp"
 #include "base/fail.hpp"
 #include "runtime/cuda/device.hpp"
-#include "runtime/device_target.hpp"
 #include "runtime/plan_memory.hpp"
 #include "trace/kernel_job.hpp"
 #include "trace/level_call.hpp"
@@ -98,9 +98,8 @@ void refuse_without_device(const Function* function, const Error& error) {
 }
 
 FunctionHandle function_for_target(const Function* like, const char* name) {
-  const runtime::DeviceTarget* const target = runtime::device_target(name);
-  if (!target)
-    fail("explain_for", like->loc, "there is no target \"", name, "\": there are ", runtime::device_target_names());
+  const DeviceTarget* const target = device_target(name);
+  if (!target) fail("explain_for", like->loc, "there is no target \"", name, "\": there are ", device_target_names());
   FunctionHandle made(make_function(like->options, like->loc));
   made.get()->target = target;
   return made;

@@ -275,8 +275,7 @@ FunctionHandle fresh_function(const FunctionHandle& function, const EntryName& e
   return made;
 }
 
-FunctionHandle fresh_function(const FunctionHandle& function, const EntryName& entry,
-                              const runtime::DeviceTarget& target) {
+FunctionHandle fresh_function(const FunctionHandle& function, const EntryName& entry, const DeviceTarget& target) {
   FunctionHandle made(make_function(function.get()->options, entry.loc));
   made.get()->target = &target;
   return made;
@@ -300,14 +299,13 @@ std::vector<FunctionHandle> functions_to_package(const FunctionHandle& function,
   std::vector<FunctionHandle> all;
   for (const std::string& isa : entry.options.isa) all.push_back(fresh_function(function, entry, isa));
   for (const std::string& device : entry.options.devices) {
-    const runtime::DeviceTarget* const target = runtime::device_target(device);
+    const DeviceTarget* const target = device_target(device);
     if (!target)
-      refuse(entry,
-             concat_text("can't be made for the device \"", device, "\": there are ", runtime::device_target_names()));
+      refuse(entry, concat_text("can't be made for the device \"", device, "\": there are ", device_target_names()));
     all.push_back(fresh_function(function, entry, *target));
   }
   if (entry.options.devices.empty() && on_device)
-    for (const runtime::DeviceTarget* const target : runtime::cuda::targets_of(Device::cuda()))
+    for (const DeviceTarget* const target : runtime::cuda::targets_of(Device::cuda()))
       all.push_back(fresh_function(function, entry, *target));
   if (all.empty()) all.push_back(function);
   return all;

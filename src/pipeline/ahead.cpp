@@ -5,11 +5,11 @@
 #include <set>
 #include <system_error>
 
+#include "base/device_target.hpp"
 #include "base/ending.hpp"
 #include "ir/callee.hpp"
 #include "providers/provider.hpp"
 #include "runtime/cuda/blas.hpp"
-#include "runtime/device_target.hpp"
 
 namespace weft {
 namespace {
@@ -75,7 +75,7 @@ void add_steps(const Schedule& schedule, Providers::Questions& work) {
 }  // namespace
 
 std::vector<std::jthread> ask_libraries(std::span<const Graph> graphs) {
-  if (runtime::current_device_target()) return {};  // for a device that need not be there
+  if (current_device_target()) return {};  // for a device that need not be there
   Wanted wanted;
   for (const Graph& graph : graphs) wanted.add(graph);
   std::vector<std::jthread> threads;

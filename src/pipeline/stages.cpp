@@ -2,17 +2,16 @@
 
 #include <iterator>
 
+#include "base/device_target.hpp"
 #include "base/fail.hpp"
 #include "base/hash.hpp"
 #include "base/log.hpp"
 #include "base/options.hpp"
 #include "codegen/cpp.hpp"
 #include "codegen/cuda.hpp"
-#include "loop/device_team.hpp"
 #include "providers/provider.hpp"
 #include "runtime/cuda/code.hpp"
 #include "runtime/cuda/launch_limits.hpp"
-#include "runtime/device_target.hpp"
 #include "runtime/host/jit.hpp"
 #include "runtime/plan_memory.hpp"
 #include "runtime/workers.hpp"
@@ -42,7 +41,7 @@ void check_launches(const runtime::EntryPoint& entry, const std::vector<std::str
   runtime::cuda::LaunchNeeds needs{.threads = entry.threads, .dynamic_shared = entry.shared};
   for (const std::string& cubin : cubins)  // one of them has it
     needs.static_shared += runtime::cuda::static_shared_in(cubin, entry.name);
-  const std::string why = runtime::cuda::beyond_limits(needs, {.shared = loop::shared_of_every_device});
+  const std::string why = runtime::cuda::beyond_limits(needs, {.shared = device_layout::shared_of_block});
   WEFT_CHECK(why.empty(), entry.name, ": ", why);
 }
 
@@ -50,7 +49,7 @@ void check_launches(const runtime::EntryPoint& entry, const std::vector<std::str
 // often, takes the time of one and has all. tests/codegen compiles each form for all of them.
 const char* generation_for(const std::string& unit) {
   const Digest digest = Hasher().add(unit).digest();
-  return runtime::device_generations[digest.low % std::size(runtime::device_generations)];
+  return device_generations[digest.low % std::size(device_generations)];
 }
 
 // With WEFT_NVRTC_CHECK set, what is compiled for the host must compile for a device too: the suite
@@ -79,7 +78,7 @@ void check_device_code(const std::vector<Compilation>& graphs) {
 
 // Of several targets on one device. One alone is left to make_code.
 void make_images(std::span<Target> targets) {
-  if (targets.size() < 2 || runtime::current_device_target()) return;
+  if (targets.size() < 2 || current_device_target()) return;
   const Device device = targets[0].device;
   if (device.type == Device::Type::cpu) return;
   std::vector<std::string> units;
@@ -100,7 +99,7 @@ void make_images(std::span<Target> targets) {
 void make_code(Target& target) {
   if (target.on_host() && options().nvrtc_check) check_device_code(target.graphs);
   if (!target.on_host()) {
-    if (const runtime::DeviceTarget* const made_for = runtime::current_device_target()) {
+    if (const DeviceTarget* const made_for = current_device_target()) {
       runtime::cuda::CodeImages code{runtime::cuda::compile_units(target.units, std::string(made_for->name)),
                                      target.functions};
       target.compiled = {std::make_shared<runtime::cuda::KeptCode>(std::move(code)), {}, {}};
@@ -210,7 +209,7 @@ std::size_t launches(Target& target) {
     plan.source_path = target.compiled.source_path;
     plan.title = compilation.title;
     if (!target.compiled.origin.empty()) compilation.executable->cache.push_back("kernels: " + target.compiled.origin);
-    if (target.on_host() || !runtime::current_device_target()) runtime::prepare(plan);
+    if (target.on_host() || !current_device_target()) runtime::prepare(plan);
     compilation.executable->arena_bytes = dims::at_hints(schedule.arena_bytes, graph.symbols);
     count += plan.launches.size();
   }

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/device_target.hpp"
 #include "base/fail.hpp"
-#include "base/large_device.hpp"
 #include "base/options.hpp"
 #include "ir/attention_mods.hpp"
 #include "ir/callee.hpp"
@@ -100,7 +100,7 @@ std::vector<Dim> attention_dims(const AttentionNode& node) {
 // of them do not fill the device, and heads that share keys make each longer. Causal calls gain most. Where sums have
 // an order cuDNN has the scores' gradient in memory, which costs calls of 64 features most.
 bool has_faster_nest(const AttentionNode& node) {
-  constexpr std::int64_t tile_of_keys = 128, enough_tiles = 2 * large_device::multiprocessors;
+  constexpr std::int64_t tile_of_keys = 128, enough_tiles = 2 * device_layout::multiprocessors;
   constexpr std::int64_t enough_pairs = std::int64_t{1} << 17;  // of queries and keys
   const auto may_reach = [](const Dim count, std::int64_t least) {
     return !count.is_constant() || count.constant() >= least;
@@ -124,7 +124,7 @@ bool is_short_attention(const AttentionNode& node) {
     return count.is_constant() && count.constant() <= most;
   };
   return node.fixed.features <= tile && is_at_most(dims[3], tile) && is_at_most(dims[4], tile) &&
-         is_at_most(dims[0] * dims[1], large_device::multiprocessors);
+         is_at_most(dims[0] * dims[1], device_layout::multiprocessors);
 }
 
 void add_attention_strides(std::vector<Dim>& to, const Type& type, std::vector<Dim> strides, bool is_stats) {

@@ -6,12 +6,12 @@
 
 #include <algorithm>
 
+#include "base/device_target.hpp"
 #include "base/options.hpp"
 #include "codegen/cuda_functions.hpp"
 #include "providers/known_epilogue.hpp"
 #include "providers/product.hpp"
 #include "providers/sources.hpp"
-#include "runtime/device_target.hpp"
 
 namespace weft::providers {
 
@@ -28,10 +28,8 @@ bool is(Dim dim, std::int64_t value) { return dim.same(Dim(value)); }
 bool is_whole(Dim dim) { return dim.is_constant() && dim.constant() % together == 0; }
 
 bool is_for(Device device) {
-  if (runtime::current_device_target()) return false;  // of a package: the device there may be another
-  const runtime::cuda::DeviceState* const state = runtime::cuda::find_device(device);
-  return state && runtime::cuda::has_clusters(state->major, state->shared_of_block) &&
-         runtime::cuda::driver().cuTensorMapEncodeTiled && runtime::cuda::driver().cuLaunchKernelEx;
+  // Of a package: the device there may be another.
+  return !current_device_target() && runtime::cuda::has_cluster_products(device);
 }
 
 // The product without its batch axes of one item; nothing where the kernel does not take it.

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "base/device_target.hpp"
 #include "base/options.hpp"
 #include "codegen/cuda_functions.hpp"
 #include "providers/known_epilogue.hpp"
@@ -14,7 +15,6 @@
 #include "providers/sources.hpp"
 #include "providers/stored_payload.hpp"
 #include "runtime/cuda/stored_steps.hpp"
-#include "runtime/device_target.hpp"
 
 namespace weft::providers {
 
@@ -36,11 +36,10 @@ struct Limits {
   bool has_copy_engine = true;
 };
 Limits limits_of(Device device) {
-  constexpr int first_with_copy_engine = 9;
-  if (const runtime::DeviceTarget* target = runtime::current_device_target())
-    return {target->shared_of_block, target->capability.major >= first_with_copy_engine};
+  if (const DeviceTarget* target = current_device_target())
+    return {target->shared_of_block, target->has(DeviceInstruction::bulk_copy)};
   const runtime::cuda::DeviceState* const state = runtime::cuda::find_device(device);
-  if (!state || state->major < first_with_copy_engine) return {};
+  if (!state || !state->has(DeviceInstruction::bulk_copy)) return {};
   return {state->shared_of_block, true};
 }
 

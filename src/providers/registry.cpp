@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/device_target.hpp"
 #include "base/fail.hpp"
 #include "providers/measured.hpp"
 #include "providers/provider.hpp"
 #include "runtime/cuda/steps.hpp"
-#include "runtime/device_target.hpp"
 
 namespace weft::providers {
 
@@ -83,9 +83,7 @@ class Registry final : public Providers {
 
  private:
   // Of what this thread compiles: a package for a device has only steps that have a form on disk.
-  static bool may_do_steps(const Provider& provider) {
-    return provider.is_for_packages() || !runtime::current_device_target();
-  }
+  static bool may_do_steps(const Provider& provider) { return provider.is_for_packages() || !current_device_target(); }
   static bool takes(const Provider& provider, const Node& node, Device device) {
     return may_do_steps(provider) && provider.takes(node, device);
   }

@@ -1,6 +1,7 @@
 // Attention of few queries on a device, as a decoder has it for each token: by our own kernels, whose blocks share the
 // keys (weft/detail/cuda_attention_split.inc). Of f16 and bf16, whole, with a floating mask or causal. Lengths may be
 // symbols but for that of the queries.
+#include "base/device_target.hpp"
 #include "base/options.hpp"
 #include "ir/callee.hpp"
 #include "ir/composites.hpp"
@@ -8,7 +9,6 @@
 #include "providers/stored_payload.hpp"
 #include "runtime/cuda/stored_steps.hpp"
 #include "runtime/cuda/tensor_core_attention.hpp"
-#include "runtime/device_target.hpp"
 
 namespace weft::providers {
 
@@ -40,8 +40,7 @@ std::optional<AttentionNode> split_attention_node(const Node& node, Device devic
   if (dims[3].constant() > most_queries || dims[1].constant() % dims[2].constant() != 0) return {};
   if (!codegen::fits_cuda_attention(fixed.features, fixed.value_features)) return {};
   // All that a package is made for have what the kernels want.
-  if (!runtime::current_device_target() &&
-      !runtime::cuda::attends_on_hopper(device, fixed.features, fixed.value_features))
+  if (!current_device_target() && !runtime::cuda::attends_on_hopper(device, fixed.features, fixed.value_features))
     return {};
   return call;
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/device_target.hpp"
+#include "base/device_target.hpp"
 #include "runtime/step.hpp"
 
 namespace weft::runtime {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "base/large_device.hpp"
+#include "base/device_target.hpp"
 #include "base/options.hpp"
 #include "loop/device_team.hpp"
 #include "loop/narrow.hpp"
@@ -48,7 +48,7 @@ bool has_short_rows(const Kernel& kernel) {
 
 // Few long rows leave most of a device idle: a row is one block's. Cut, they are two launches for each walk.
 bool has_long_rows(const Kernel& kernel) {
-  constexpr std::int64_t most_rows = large_device::multiprocessors;
+  constexpr std::int64_t most_rows = device_layout::multiprocessors;
   constexpr std::int64_t least = 16384, least_of_walks = 32768, least_a_row = 512;
   const Dim rows = kernel.outer_count(), length = kernel.inner_count();
   return rows.is_constant() && length.is_constant() && rows.constant() <= most_rows &&
@@ -66,7 +66,7 @@ std::int64_t part_near(std::int64_t wanted, std::int64_t length) {
 }
 // Elements of a part of such a row, by its shape alone: two parts and more for each multiprocessor of a large device.
 std::int64_t part_of_row(const Kernel& kernel) {
-  constexpr std::int64_t units = 2 * large_device::multiprocessors, least = 512, pack = 8;
+  constexpr std::int64_t units = 2 * device_layout::multiprocessors, least = 512, pack = 8;
   const std::int64_t rows = kernel.outer_count().constant(), length = kernel.inner_count().constant();
   return part_near(std::max(least, length * rows / units / pack * pack), length);
 }
@@ -74,7 +74,7 @@ std::int64_t part_of_row(const Kernel& kernel) {
 // Of rows that are several runs, which lie apart: how many turns of the first inner axis are a part, so that all parts
 // are alike; 0 where there are not enough turns.
 std::int64_t runs_of_part(const Kernel& kernel) {
-  constexpr std::int64_t units = 2 * large_device::multiprocessors;
+  constexpr std::int64_t units = 2 * device_layout::multiprocessors;
   const auto first = std::ranges::find_if(kernel.axes, &loop::Axis::inner);
   if (!first->extent.is_constant()) return 0;
   const std::int64_t turns = first->extent.constant();

@@ -5,9 +5,9 @@
 #include <mutex>
 
 #include "base/cache_lines.hpp"
+#include "base/device_target.hpp"
 #include "base/fork.hpp"
 #include "base/hash.hpp"
-#include "runtime/device_target.hpp"
 #include "trace/registry.hpp"
 #include "trace/specialization.hpp"
 
@@ -70,7 +70,7 @@ struct Function {
   std::string background_failure;
   // Of a device, for a package: its kernels are not called. Arguments that all lie on the host are taken as if their
   // tensors lay there (moves_to_device). Set before the function is called.
-  const runtime::DeviceTarget* target = nullptr;
+  const DeviceTarget* target = nullptr;
 
   const Specialization* find(const Words& words) const;
   void add(std::shared_ptr<const Specialization> made);

@@ -181,7 +181,7 @@ void KernelJob::compile(std::span<Segment* const> list) {
     graphs.push_back(each->traced.graph);
     options.constant_inputs.push_back(constant_inputs(each->traced, constant_));
   }
-  const runtime::CompilingForDevice target(function_.target);
+  const CompilingForDevice target(function_.target);
   try {
     std::vector<std::shared_ptr<const Executable>> made = compile_graphs(std::move(graphs), options);
     for (std::size_t i = 0; i < missing.size(); ++i) {

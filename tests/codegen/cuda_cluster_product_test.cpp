@@ -55,8 +55,10 @@ TEST_CASE("blocks of a cluster share all of k, and the products of GPT-2 are 128
 }
 
 TEST_CASE("products by clusters are for Hopper GPUs with room for two blocks") {
+  using runtime::cuda::has_cluster_products;
   constexpr std::int64_t shared_of_sm_90 = 227 << 10;
-  CHECK(runtime::cuda::has_clusters(9, shared_of_sm_90));
-  CHECK(!runtime::cuda::has_clusters(9, 99 << 10));
-  for (const int major : {7, 8, 10, 12}) CHECK(!runtime::cuda::has_clusters(major, shared_of_sm_90));
+  CHECK(has_cluster_products(*device_target("sm_90a"), shared_of_sm_90));
+  CHECK(!has_cluster_products(*device_target("sm_90a"), 99 << 10));
+  for (const char* target : {"sm_80", "sm_89", "sm_90", "sm_100", "sm_120"})
+    CHECK(!has_cluster_products(*device_target(target), shared_of_sm_90));
 }

@@ -153,7 +153,7 @@ TEST_CASE("CUDA: members of a block that join columns' sums have eight rows on t
 }
 
 TEST_CASE("CUDA: norms of odd numbers of warps compile" * test::needs(nvrtc)) {
-  for (const char* architecture : runtime::device_generations) {
+  for (const char* architecture : device_generations) {
     std::vector<std::string> texts = {cuda_of(sized(forward, 768), 768)};
     CHECK_NOTHROW(runtime::cuda::compile_units(codegen::cuda_units(texts), architecture));
     for (const std::int64_t width : {768, 1280, 1600}) {

@@ -4,10 +4,10 @@
 
 #include <map>
 
+#include "base/device_target.hpp"
 #include "codegen/cuda.hpp"
 #include "providers/provider.hpp"
 #include "runtime/cuda/code.hpp"
-#include "runtime/device_target.hpp"
 #include "runtime/plan.hpp"
 #include "tests/cuda/device.hpp"
 
@@ -62,7 +62,7 @@ void check_functions_compile(std::span<const std::string> functions, const char*
 }
 
 void check_cuda_compiles(const std::vector<Trial>& trials) {
-  for (const char* target : runtime::device_generations)
+  for (const char* target : device_generations)
     CHECK_NOTHROW(runtime::cuda::compile_units(cuda_programs(trials), target, runtime::cuda::Effort::check));
 }
 

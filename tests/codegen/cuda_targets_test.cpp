@@ -2,10 +2,10 @@
 // compile for: tests/CMakeLists.txt, the variant nvrtc.
 #include <doctest/doctest.h>
 
+#include "base/device_target.hpp"
 #include "codegen/cuda.hpp"
 #include "codegen/cuda_attention.hpp"
 #include "codegen/cuda_functions.hpp"
-#include "runtime/device_target.hpp"
 #include "tests/codegen/cuda_support.hpp"
 
 using namespace weft;
@@ -53,13 +53,13 @@ TEST_CASE("functions of rows, orders, matrices and checks compile for all device
     texts.push_back(codegen::cuda_scatter_amax(dtype).text);
   for (const DType dtype : {DType::f32, DType::f64})
     for (const auto& made : {codegen::cuda_fourier(dtype), codegen::cuda_matrices(dtype)}) texts.push_back(made.text);
-  for (const char* target : runtime::device_generations) check_functions_compile(texts, target);
+  for (const char* target : device_generations) check_functions_compile(texts, target);
 }
 
 TEST_CASE("products of few rows compile for all devices, with the copy engine where there is one") {
-  for (const char* target : runtime::device_generations) {
+  for (const char* target : device_generations) {
     std::vector<std::string> texts;
-    const bool has_copy_engine = runtime::device_target(target)->capability.major >= 9;
+    const bool has_copy_engine = device_target(target)->has(DeviceInstruction::bulk_copy);
     for (const DType dtype : of_16_bits)
       for (const bool is_gated : {false, true}) {
         const std::int64_t stages = has_copy_engine ? 5 : 2;
@@ -77,7 +77,7 @@ TEST_CASE("depthwise convolutions compile for all devices") {
          {codegen::CudaDepthwise{dtype, {3, 3}, {1, 1}, {1, 7}}, codegen::CudaDepthwise{dtype, {5, 5}, {2, 2}, {1, 7}},
           codegen::CudaDepthwise{dtype, {7, 7}, {1, 2}, {1, 7}}, codegen::CudaDepthwise{dtype, {5, 3}, {1, 1}, {1, 7}}})
       texts.push_back(codegen::cuda_depthwise(call).text);
-  for (const char* target : runtime::device_generations) check_functions_compile(texts, target);
+  for (const char* target : device_generations) check_functions_compile(texts, target);
 }
 
 TEST_CASE("attention that is for sm_80 and up compiles for all devices, of one head size to 256 and of few queries") {
@@ -96,7 +96,7 @@ TEST_CASE("attention that is for sm_80 and up compiles for all devices, of one h
   for (const std::int64_t features : {64, 128, 256})
     add(texts, codegen::cuda_split_attention({features == 128 ? DType::f16 : DType::bf16, features, features,
                                               features == 256 ? std::optional<DType>() : DType::f32}));
-  for (const char* target : runtime::device_generations) check_functions_compile(texts, target);
+  for (const char* target : device_generations) check_functions_compile(texts, target);
 }
 
 TEST_CASE("what has Hopper's instructions compiles for sm_90a: products, products over groups, attention") {

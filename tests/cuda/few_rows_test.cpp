@@ -14,7 +14,8 @@ namespace {
 
 std::string few_rows_device() {
   std::string why = a_device();
-  if (why.empty() && runtime::cuda::use(Device::cuda()).major < 9) why = "the kernel is for sm_90 and later";
+  if (why.empty() && !runtime::cuda::use(Device::cuda()).has(DeviceInstruction::bulk_copy))
+    why = "the kernel is for sm_90 and later";
   return why;
 }
 

@@ -16,10 +16,8 @@ namespace {
 // What lacks where the device multiplies no 8-bit floats.
 std::string a_device_that_multiplies_them() {
   std::string why = a_device();
-  if (why.empty()) {
-    const auto& state = runtime::cuda::use(Device::cuda());
-    if (state.major * 10 + state.minor < 89) why = "the device is older than sm_89";
-  }
+  if (why.empty() && !runtime::cuda::use(Device::cuda()).has(DeviceInstruction::mma_float8))
+    why = "the device is older than sm_89";
   return why;
 }
 

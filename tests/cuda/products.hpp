@@ -15,7 +15,8 @@ using Operands = std::vector<Tensor>;
 // What lacks where the device is no Hopper GPU, which the kernels are for.
 inline std::string a_hopper_device() {
   std::string why = a_device();
-  if (why.empty() && runtime::cuda::use(Device::cuda()).major != 9) why = "the kernels are for Hopper GPUs";
+  if (why.empty() && !runtime::cuda::use(Device::cuda()).has(DeviceInstruction::wgmma))
+    why = "the kernels are for Hopper GPUs";
   return why;
 }
 

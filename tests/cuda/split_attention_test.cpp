@@ -53,14 +53,9 @@ Tensor decode(Decoder& decoder, const Operands& token, const Index& position) {
       {.attn_mask = decoder.cache.mask(token.q.size(2), position), .enable_gqa = true});
 }
 
-std::string no_tensor_cores() {
-  if (const std::string lacking = a_device(); !lacking.empty()) return lacking;
-  return runtime::cuda::use(Device::cuda()).major >= 8 ? "" : "the device has no tensor cores for bf16";
-}
-
 }  // namespace
 
-TEST_SUITE_BEGIN("cuda" * test::needs(no_tensor_cores));
+TEST_SUITE_BEGIN("cuda" * test::needs(a_device));
 
 TEST_CASE("cuda: attention of few queries is that of the host, and its keys are shared by blocks") {
   const Case cases[] = {

@@ -15,9 +15,14 @@ std::int64_t pieces(std::int64_t size, std::int64_t piece) { return (size + piec
 
 }  // namespace
 
-bool has_clusters(int major, std::int64_t shared_of_block) {
-  constexpr int hopper = 9;  // st.async and wgmma of sm_90a; of later devices other instructions multiply
-  return major == hopper && shared_of_block >= most_shared + 2048;
+bool has_cluster_products(const DeviceTarget& target, std::int64_t shared_of_block) {
+  return target.has(DeviceInstruction::wgmma) && target.has(DeviceInstruction::cluster) &&
+         shared_of_block >= most_shared + 2048;
+}
+bool has_cluster_products(Device device) {
+  const DeviceState* const state = find_device(device);
+  return state && has_cluster_products(*state->target, state->shared_of_block) &&
+         state->has(DeviceInstruction::tensor_copy) && state->has(DeviceInstruction::cluster);
 }
 
 std::optional<ClusterParts> cluster_parts(std::int64_t n, std::int64_t k) {

@@ -4,14 +4,17 @@
 #pragma once
 #include <optional>
 
+#include "base/device_target.hpp"
 #include "runtime/cuda/kernel_arguments.hpp"
 #include "runtime/cuda/steps.hpp"
 #include "runtime/product_numbers.hpp"
 
 namespace weft::runtime::cuda {
 
-// Whether the kernel is for such a device.
-bool has_clusters(int major, std::int64_t shared_of_block);
+// Whether the kernel is for devices of this target, whose blocks may have so many bytes of shared memory.
+bool has_cluster_products(const DeviceTarget& target, std::int64_t shared_of_block);
+// Whether the device is there, and such a one.
+bool has_cluster_products(Device device);
 
 // How blocks share a product: each has so many columns of the result and so much of k, and so many blocks are a
 // cluster. It follows from sizes alone, and so do the roundings.

@@ -23,8 +23,6 @@
 namespace weft::runtime::cuda {
 namespace {
 
-constexpr int least_major = 8;  // of the compute capability
-
 struct Slot {
   Once once;
   DeviceState state;
@@ -290,12 +288,12 @@ void open(Slot& slot, Device device) {
   char name[256] = {};
   check(call.cuDeviceGetName(name, sizeof name, ordinal), "cuDeviceGetName");
   check(call.cuDeviceGetAttribute(&state.multiprocessors, attribute_multiprocessors, ordinal), "cuDeviceGetAttribute");
-  check(call.cuDeviceGetAttribute(&state.major, attribute_major, ordinal), "cuDeviceGetAttribute");
-  check(call.cuDeviceGetAttribute(&state.minor, attribute_minor, ordinal), "cuDeviceGetAttribute");
+  check(call.cuDeviceGetAttribute(&state.capability.major, attribute_major, ordinal), "cuDeviceGetAttribute");
+  check(call.cuDeviceGetAttribute(&state.capability.minor, attribute_minor, ordinal), "cuDeviceGetAttribute");
   check(call.cuDeviceGetAttribute(&state.shared_of_block, attribute_shared_of_block, ordinal), "cuDeviceGetAttribute");
-  if (state.major < least_major)
-    fail("cuda", {}, name, " has compute capability ", state.major, ".", state.minor, ", Weft needs ", least_major,
-         ".0");
+  if (const ComputeCapability own = state.capability; own < least_capability)
+    fail("cuda", {}, name, " has compute capability ", own.major, ".", own.minor, ", Weft needs ",
+         least_capability.major, ".", least_capability.minor);
   check(call.cuDevicePrimaryCtxRetain(&state.context, ordinal), "cuDevicePrimaryCtxRetain");
   check(call.cuCtxSetCurrent(state.context), "cuCtxSetCurrent");
   constexpr unsigned non_blocking = 1;
@@ -308,13 +306,21 @@ void open(Slot& slot, Device device) {
   state.check_words.open(state.queue.stream);
   state.device = state.queue.device = device;
   state.name = name;
-  state.target = target_for({state.major, state.minor});
+  state.target = target_for(state.capability);
   wait_before_end();  // the context asks to be told of the end
   register_failed_checks(free_block);
   device_interface(Device::Type::cuda) = {allocate, copy, synchronize, enter, begin_call, error_word, record, marks};
 }
 
 }  // namespace
+
+bool DeviceState::has(DeviceInstruction instruction) const {
+  if (!target->has(instruction)) return false;
+  if (instruction == DeviceInstruction::tensor_copy) return driver().cuTensorMapEncodeTiled;
+  if (instruction == DeviceInstruction::cluster || instruction == DeviceInstruction::dependent_launch)
+    return driver().cuLaunchKernelEx;
+  return true;
+}
 
 int device_count() {
   int count = 0;
@@ -328,7 +334,7 @@ bool can_use(Device device) noexcept {
     int ordinal = 0, major = 0;
     check(driver().cuDeviceGet(&ordinal, device.index), "cuDeviceGet");
     check(driver().cuDeviceGetAttribute(&major, attribute_major, ordinal), "cuDeviceGetAttribute");
-    return major >= least_major;
+    return major >= least_capability.major;
   } catch (const std::exception&) {
     return false;
   }

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "base/device_target.hpp"
 #include "base/storage.hpp"
 #include "base/work.hpp"
 #include "runtime/cuda/checks.hpp"
 #include "runtime/cuda/libraries.hpp"
-#include "runtime/device_target.hpp"
 
 namespace weft::runtime::cuda {
 
@@ -23,9 +23,11 @@ struct DeviceState {
   Queue queue;
   std::string name;
   int multiprocessors = 0;
-  int major = 0, minor = 0;              // compute capability
+  ComputeCapability capability;
   int shared_of_block = 0;               // bytes of shared memory that a block may have
   const DeviceTarget* target = nullptr;  // what its code is made for
+  // Whether kernels and launches may have it: code for this device does, and the driver what it takes.
+  bool has(DeviceInstruction instruction) const;
   CheckWords check_words;
   // Held while work that uses memory which all calls share, such as a library's workspace, is put on the queue: between
   // the kernels of one piece no other piece has its own.

@@ -38,11 +38,11 @@ std::int64_t most_that_stride(const DeviceState& device) {
 // what else comes before it, a copy or the steps of other lanes, is a full dependency.
 bool begin_launch(DeviceState& device, const Queue* queue, bool follows) {
   static constinit Lazy<const bool> known;
-  if (!options().cuda_dependent_launch || device.major < 9) return false;
+  if (!options().cuda_dependent_launch || !device.has(DeviceInstruction::dependent_launch)) return false;
   if (!known.get([] {
         constexpr int records_them = 12030;  // CUDA 12.3
         int version = 0;
-        return driver().cuLaunchKernelEx && driver().cuDriverGetVersion(&version) == 0 && version >= records_them;
+        return driver().cuDriverGetVersion(&version) == 0 && version >= records_them;
       }))
     return false;
   if (!device.is_recorded(queue)) return true;

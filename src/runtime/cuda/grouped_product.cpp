@@ -16,7 +16,8 @@ std::int64_t pieces(std::int64_t size, std::int64_t piece) { return (size + piec
 
 bool has_grouped_products(Device device) {
   const DeviceState* const state = find_device(device);
-  return state && state->major == 9 && driver().cuTensorMapEncodeTiled && state->shared_of_block >= grouped_shared;
+  return state && state->has(DeviceInstruction::wgmma) && state->has(DeviceInstruction::tensor_copy) &&
+         state->shared_of_block >= grouped_shared;
 }
 
 DeviceGroupedProduct::DeviceGroupedProduct(const GroupedProduct& p, const Preparation& preparation)

@@ -10,12 +10,10 @@ static_assert(lists_all<CodeImages>, "a member is not in fields()");
 
 namespace {
 
-ComputeCapability capability_of(const DeviceState& state) { return {state.major, state.minor}; }
-
 bool runs(const DeviceTarget& target, std::string& there) try {
   const DeviceState& state = use(Device::cuda());
   there = concat_text(state.name, " (", state.target->name, ")");
-  return target.runs_on(capability_of(state));
+  return target.runs_on(state.capability);
 } catch (const Error& error) {
   there = concat_text("no device of CUDA: ", error.what());
   return false;
@@ -42,7 +40,7 @@ const PackageDevice& package_device() {
 }
 
 std::vector<const DeviceTarget*> targets_of(Device device) {
-  const ComputeCapability own = capability_of(use(device));
+  const ComputeCapability own = use(device).capability;
   std::vector<const DeviceTarget*> all{target_for(own)};
   if (const DeviceTarget* const text = text_target_for(own); text && text != all[0]) all.push_back(text);
   return all;

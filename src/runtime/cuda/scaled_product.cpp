@@ -103,7 +103,7 @@ struct Choices {
 
 bool has_scaled_product(Device device, const ScaledProduct& product) {
   DeviceState* const state = find_device(device);
-  if (!state || state->major * 10 + state->minor < 89) return false;
+  if (!state || !state->has(DeviceInstruction::mma_float8)) return false;
   try {
     return Choices::of(*state).find(*state, product).exists;
   } catch (const Error& reason) {

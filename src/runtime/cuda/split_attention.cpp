@@ -2,18 +2,17 @@
 
 #include <algorithm>
 
-#include "base/large_device.hpp"
+#include "base/device_target.hpp"
 #include "runtime/cuda/attention_arguments.hpp"
 
 namespace weft::runtime::cuda {
 
 namespace {
 
-using large_device::multiprocessors;
+using device_layout::multiprocessors;
 constexpr std::int64_t columns_of_one_block = 64;  // that fill a multiprocessor; of less two
 constexpr std::int64_t most_parts = 128;
 constexpr std::int64_t keys_of_long_part = 1024;
-constexpr int first_with_clusters = 90;
 
 constexpr Attended all_values[] = {Attended::query, Attended::key,    Attended::value,
                                    Attended::mask,  Attended::output, Attended::stats};
@@ -53,10 +52,10 @@ SplitAttention::SplitAttention(const AttentionSizes& fixed, std::span<const Dim>
   WEFT_CHECK(preparation.entry.inner.size() == 2, "attention of few queries is two kernels");
   for (const EntryPoint& entry : preparation.entry.inner) kernels_.emplace_back(preparation, entry);
   columns_ = std::max<std::int64_t>(kernels_[0].threads / 32, 1) * SplitAttentionTile::keys_of_warp;
-  if (Function* const function = kernels_[0].handle; function && driver().cuLaunchKernelEx) {
+  if (Function* const function = kernels_[0].handle; function && device_.has(DeviceInstruction::cluster)) {
     int version = 0;  // 90: of sm_90
     check(driver().cuFuncGetAttribute(&version, function_text_version, function), "cuFuncGetAttribute");
-    has_clusters_ = version >= first_with_clusters;
+    has_clusters_ = ComputeCapability{version / 10, version % 10}.has(DeviceInstruction::cluster);
   }
 }
 

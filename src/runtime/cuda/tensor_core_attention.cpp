@@ -84,9 +84,9 @@ int heads_of_gradients(const AttentionSizes& s) {
 
 std::optional<bool> attends_on_hopper(Device device, std::int64_t features, std::int64_t value_features) {
   const DeviceState* const state = find_device(device);
-  if (!state || state->major < 8) return std::nullopt;
-  return state->major == 9 && driver().cuTensorMapEncodeTiled && features == value_features &&
-         (features == 64 || features == 128);
+  if (!state) return std::nullopt;
+  return state->has(DeviceInstruction::wgmma) && state->has(DeviceInstruction::tensor_copy) &&
+         features == value_features && (features == 64 || features == 128);
 }
 
 TensorCoreAttention::TensorCoreAttention(const TensorCoreAttentionCall& call, std::span<const Dim> dims,

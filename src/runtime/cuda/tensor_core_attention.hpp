@@ -25,8 +25,8 @@ struct TensorCoreAttentionCall {
   AttentionTile tile;
 };
 
-// Whether the device has the instructions of sm_90a that the kernels on_hopper want; for others sm_80 is enough.
-// Nothing where there is no device that could run either.
+// Whether the device has the instructions that the kernels on_hopper want; the others run on every device. Nothing
+// where there is none.
 std::optional<bool> attends_on_hopper(Device device, std::int64_t features, std::int64_t value_features);
 
 // Buffers: query, key, value, the captured ones, output, stats; backward then what is given, and the gradients of

@@ -5,13 +5,13 @@
 #include <map>
 #include <mutex>
 
+#include "base/device_target.hpp"
 #include "base/fail.hpp"
 #include "base/log.hpp"
 #include "base/options.hpp"
 #include "runtime/cuda/fastest.hpp"
 #include "runtime/cuda/kernel_arguments.hpp"
 #include "runtime/cuda/per_device.hpp"
-#include "runtime/device_target.hpp"
 
 namespace weft::runtime::cuda {
 namespace {
@@ -54,7 +54,8 @@ std::optional<bool> tensor_cores_take(Device device, const Contraction& contract
   const bool by_rows = p.b_column == 1 && is_row_stride(p.b_row, p.n);
   if (!by_rows && !(p.b_row == 1 && is_row_stride(p.b_column, p.k))) return std::nullopt;
   const DeviceState* const state = find_device(device);
-  if (!state || state->major != 9 || !driver().cuTensorMapEncodeTiled || state->shared_of_block < product_shared)
+  if (!state || !state->has(DeviceInstruction::wgmma) || !state->has(DeviceInstruction::tensor_copy) ||
+      state->shared_of_block < product_shared)
     return std::nullopt;
   return by_rows;
 }
