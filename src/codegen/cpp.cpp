@@ -16,6 +16,7 @@ using loop::Instruction;
 using loop::Kernel;
 using loop::Kind;
 using loop::LoopAxis;
+using loop::ReductionKind;
 using loop::Role;
 using loop::State;
 using loop::Statement;
@@ -72,7 +73,7 @@ class Generator : Writer {
       case Statement::Kind::accumulate: return accumulate(i);
       case Statement::Kind::put:
         return line(reduction(i) + ".keep(" + column() + ", " + reduction(i) + "_lanes" +
-                    (at(i).over_carried ? ", n);" : ");"));
+                    (at(i).is(ReductionKind::over_carried) ? ", n);" : ");"));
       case Statement::Kind::close:
         return line(reduction(i) + (state(i) == State::columns ? ".close(" + columns() + ");" : ".close();"));
       case Statement::Kind::result: return declare(i, to_result(i, result(i)));
@@ -239,7 +240,7 @@ class Generator : Writer {
   std::string reduction(int i) const { return reduction_name(at(i).op) + std::to_string(i); }
   std::string accumulated(int i) const {
     const DType operand = at(at(i).args[0]).dtype;
-    const bool adds = (at(i).op == Op::sum || at(i).op == Op::prod) && !at(i).multiplies;
+    const bool adds = (at(i).op == Op::sum || at(i).op == Op::prod) && !at(i).is(ReductionKind::product);
     return adds && !is_floating(operand) ? "long" : element_type(operand);
   }
 
@@ -258,22 +259,22 @@ class Generator : Writer {
     const char* kind = nullptr;
     switch (state(i)) {
       case State::row:
-        if (at(i).online) return "online_row<" + accumulated(i) + "> " + reduction(i) + ";";
-        kind = argmax ? "row_argmax" : at(i).joins ? "joined_row" : "row_reduction";
+        if (at(i).is(ReductionKind::online)) return "online_row<" + accumulated(i) + "> " + reduction(i) + ";";
+        kind = argmax ? "row_argmax" : at(i).is(ReductionKind::join) ? "joined_row" : "row_reduction";
         break;
       case State::packed: kind = "packed_row_reduction"; break;
       case State::narrow: kind = "narrow_reduction"; break;
       case State::lanes:
-        kind = argmax            ? "argmax_lanes"
-               : at(i).joins     ? "joined_lanes"
-               : at(i).short_row ? "short_row_lanes"
-                                 : "column_lanes";
+        kind = argmax                               ? "argmax_lanes"
+               : at(i).is(ReductionKind::join)      ? "joined_lanes"
+               : at(i).is(ReductionKind::short_row) ? "short_row_lanes"
+                                                    : "column_lanes";
         break;
       case State::columns:
-        kind = argmax               ? "column_argmax"
-               : at(i).joins        ? "joined_columns"
-               : at(i).over_carried ? "column_chunk"
-                                    : "column_reduction";
+        kind = argmax                                  ? "column_argmax"
+               : at(i).is(ReductionKind::join)         ? "joined_columns"
+               : at(i).is(ReductionKind::over_carried) ? "column_chunk"
+                                                       : "column_reduction";
         break;
       case State::tile:
         return "product_tile<" + accumulated(i) + ", " + std::to_string(loop::host_tile.rows) + ", " +
@@ -283,10 +284,10 @@ class Generator : Writer {
     }
     std::string arguments = (argmax ? "" : std::string(reduction_name(at(i).op)) + "_operation, ") + accumulated(i);
     if (state(i) == State::narrow) arguments += ", " + extent_text(analysis_.narrow);
-    if (at(i).short_row) arguments += ", " + expressions_.scalar(kernel_.inner_count());
+    if (at(i).is(ReductionKind::short_row)) arguments += ", " + expressions_.scalar(kernel_.inner_count());
     if (state(i) == State::columns)
-      arguments +=
-          ", " + (at(i).over_carried ? expressions_.scalar(kernel_.inner_count()) : std::to_string(loop::column_block));
+      arguments += ", " + (at(i).is(ReductionKind::over_carried) ? expressions_.scalar(kernel_.inner_count())
+                                                                 : std::to_string(loop::column_block));
     return std::string(kind) + "<" + arguments + "> " + reduction(i) + ";";
   }
   // Where the columns of these lanes are among those of the state, and how many columns it has here.
@@ -324,7 +325,7 @@ class Generator : Writer {
   }
   void accumulate(int i) {
     std::string x = operand(i);
-    if (at(i).online && at(i).args[2] >= 0) x += ", " + value_name(at(i).args[2]);
+    if (at(i).is(ReductionKind::online) && at(i).args[2] >= 0) x += ", " + value_name(at(i).args[2]);
     if (at(i).op == Op::argmax) x += ", " + expressions_.on_lanes(at(i).index);
     const bool in_row = state(i) == State::row || state(i) == State::packed || state(i) == State::narrow;
     line(reduction(i) + (state(i) == State::columns ? "_lanes" : "") + ".add(" + x + (in_row ? ", n" : "") + ");");
@@ -334,7 +335,8 @@ class Generator : Writer {
     const std::string held = reduction(i);
     switch (state(i)) {
       case State::tile: return held + ".result(" + from_first(row_) + ", " + from_first(kernel_.vector_axis) + ")";
-      case State::lanes: return held + ".result" + (at(i).joins || at(i).short_row ? "()" : "");
+      case State::lanes:
+        return held + ".result" + (at(i).is(ReductionKind::join) || at(i).is(ReductionKind::short_row) ? "()" : "");
       case State::columns: return held + ".result(" + column() + ")";
       case State::narrow: return held + ".result(" + axis_name(analysis_.narrow) + ")";
       default: break;

@@ -6,6 +6,7 @@ namespace weft::codegen {
 
 using loop::Instruction;
 using loop::Kind;
+using loop::ReductionKind;
 using loop::State;
 
 namespace {
@@ -30,8 +31,8 @@ std::string DeviceReductions::reduction_type(int i) const {
     return std::string("Scan<") + operation(at(i).op) + ", " + accumulated(i) + ", " +
            number(analysis_.form == Form::rows ? team_.width : 1) + ">";
   if (at(i).op == Op::argmax) return "ArgMax<" + accumulated(i) + ">";
-  if (at(i).multiplies) return "ProductTile<" + accumulated(i) + ">";
-  if (at(i).online) return "OnlineSum<" + accumulated(i) + ">";
+  if (at(i).is(ReductionKind::product)) return "ProductTile<" + accumulated(i) + ">";
+  if (at(i).is(ReductionKind::online)) return "OnlineSum<" + accumulated(i) + ">";
   if (const int load = load_of_twos(i); load >= 0)
     return std::string("ReductionOfTwos<") + operation(at(i).op) + ", " + memory_type(at(load).dtype) + ">";
   return std::string("Reduction<") + operation(at(i).op) + ", " + accumulated(i) + ">";
@@ -84,7 +85,7 @@ void DeviceReductions::accumulate(int i) {
     return line("if (j % 2 == 1) r" + number(i) + ".add(p" + number(load) + ".two(j));");
   std::string x = operand(i);
   if (at(i).op == Op::argmax) x += ", long(" + text_of(at(i).index) + ")";
-  if (at(i).online && at(i).args[2] >= 0) x += ", " + v(at(i).args[2]);
+  if (at(i).is(ReductionKind::online) && at(i).args[2] >= 0) x += ", " + v(at(i).args[2]);
   if (at(i).kind == Kind::scan) x = (team_.width > 1 ? "j, " : "0, ") + x;
   line(held(i) + ".add(" + x + ");");
 }

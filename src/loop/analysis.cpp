@@ -90,7 +90,7 @@ class Analyzer {
         if (arg >= 0 && !is_found_beside(v, arg)) read(arg);
       f.axes |= axes_in(v.index);
       for (const int value : values_in(v.index)) read(value);
-      if (v.kind == Kind::reduce && v.over_carried) {
+      if (v.is(ReductionKind::over_carried)) {
         WEFT_CHECK(result_.form == Form::rows, kernel_.name, ": v", i, " reduces no columns");
         f.axes = (f.axes & ~carried_bits_) | inner_bits_ | vector_bit_;  // each column has a result, though all be one
         f.last = true;
@@ -157,7 +157,8 @@ class Analyzer {
       const Instruction& v = at(i);
       if (is_root(v)) {
         bool here = facts(i).inner && facts(i).phase == phase && !facts(i).last;
-        if (v.kind == Kind::reduce) here = v.over_carried ? facts(i).phase == phase : facts(i).phase == phase + 1;
+        if (v.kind == Kind::reduce)
+          here = v.is(ReductionKind::over_carried) ? facts(i).phase == phase : facts(i).phase == phase + 1;
         if (here) {
           walk.push_back({Step::How::compute, i, -1});
           mark_read(v, needed);

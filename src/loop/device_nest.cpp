@@ -154,7 +154,7 @@ class DeviceNest : Nester {
       some(true, true);
     });
     for (const int i : reductions)
-      if (!at(i).over_carried) add(Do::close, i);
+      if (!at(i).is(ReductionKind::over_carried)) add(Do::close, i);
     some(false, true);
   }
 
@@ -203,7 +203,7 @@ class DeviceNest : Nester {
     fetch();
     if (analysis().carried.empty()) return row();
     for (int i = 0; i < size(); ++i) {
-      if (at(i).kind != Kind::reduce || !at(i).over_carried) continue;
+      if (at(i).kind != Kind::reduce || !at(i).is(ReductionKind::over_carried)) continue;
       hold(i, State::columns);
       add(Do::start, i);
     }
@@ -225,7 +225,7 @@ class DeviceNest : Nester {
     for (int phase = 0; phase < analysis().phases; ++phase) {
       const std::vector<int> reductions = reductions_of(phase);
       for (const int i : reductions) {
-        if (at(i).over_carried) continue;
+        if (at(i).is(ReductionKind::over_carried)) continue;
         hold(i, State::row);
         add(Do::start, i);
       }

@@ -52,7 +52,7 @@ std::int64_t joined_bytes(const Instruction& it, const Kernel& kernel) {
   const DType of = kernel.body[static_cast<std::size_t>(it.args[0])].dtype;
   const bool wide = !is_floating(of) || of == DType::f64;
   if (it.op == Op::argmax) return 16;
-  if (it.online) return wide ? 16 : 8;
+  if (it.is(ReductionKind::online)) return wide ? 16 : 8;
   return wide || it.op == Op::sum || it.op == Op::prod || it.kind == Kind::scan ? 8 : 4;
 }
 
@@ -194,8 +194,8 @@ void share_row(const Kernel& kernel, Analysis& analysis, Team& team, std::vector
   const bool is_block = made.team.turns > 0 && made.team.members > 32 && length.is_constant() && !has_scans(kernel);
   if (is_block && carries) {
     ChosenTeam other = attempt(of_columns);
-    const std::int64_t sums = std::ranges::count_if(
-        kernel.body, [](const Instruction& it) { return it.kind == Kind::reduce && it.over_carried; });
+    const std::int64_t sums =
+        std::ranges::count_if(kernel.body, [](const Instruction& it) { return it.is(ReductionKind::over_carried); });
     if ((sums + std::ssize(other.analysis.kept)) * other.team.turns * team.width <= most)
       return bound(std::move(other));
     // Not all threads have packs in each turn: they do where each has one.
@@ -279,8 +279,9 @@ void pack_columns(const Kernel& kernel, const Analysis& analysis, Team& team) {
   for (int i = 0; i < static_cast<int>(kernel.body.size()); ++i) {
     const Instruction& it = kernel.body[static_cast<std::size_t>(i)];
     const Facts& facts = analysis.facts[static_cast<std::size_t>(i)];
-    if (it.kind == Kind::reduce && (it.online || it.multiplies || it.op == Op::argmax ||
-                                    !analysis.facts[static_cast<std::size_t>(it.args[0])].vector))
+    if (it.kind == Kind::reduce &&
+        (it.is(ReductionKind::online) || it.is(ReductionKind::product) || it.op == Op::argmax ||
+         !analysis.facts[static_cast<std::size_t>(it.args[0])].vector))
       return;
     if (!facts.inner) continue;
     const bool is_pack = it.kind == Kind::load && facts.vector;

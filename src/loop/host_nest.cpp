@@ -131,7 +131,7 @@ class HostNest : Nester {
     if (analysis().carried.empty()) return row();
     std::vector<int> columns;
     for (int i = 0; i < size(); ++i)
-      if (at(i).kind == Kind::reduce && at(i).over_carried) columns.push_back(i);
+      if (at(i).is(ReductionKind::over_carried)) columns.push_back(i);
     for (const int i : columns) {
       hold(i, State::columns);
       add(Do::start, i);
@@ -172,10 +172,11 @@ class HostNest : Nester {
   void walk_row(int phase) {
     if (walk(phase).empty()) return;
     std::vector<int> rows, columns;
-    for (const int i : reductions_of(phase)) (at(i).over_carried ? columns : rows).push_back(i);
+    for (const int i : reductions_of(phase)) (at(i).is(ReductionKind::over_carried) ? columns : rows).push_back(i);
     const bool single_run = analysis().inner.empty();
     for (const int i : rows) {
-      const bool packed = !single_run && rounds(i) && !at(i).joins && !at(i).online;
+      const bool packed =
+          !single_run && rounds(i) && !at(i).is(ReductionKind::join) && !at(i).is(ReductionKind::online);
       hold(i, analysis().narrow >= 0 ? State::narrow : packed ? State::packed : State::row);
       add(Do::start, i);
     }

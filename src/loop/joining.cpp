@@ -102,9 +102,9 @@ class Joining {
   }
 
   std::int32_t joined(Instruction it, std::size_t memory) {
-    it.over_carried = false;
-    it.joins = true;
-    if (it.online) return joined_online(it, memory);
+    const bool is_online = it.is(ReductionKind::online);
+    it.reduction = ReductionKind::join;
+    if (is_online) return joined_online(it, memory);
     it.args[0] = load(memory);
     if (it.op == Op::argmax) it.index = dims::value(load(memory + 1), length_);
     return emit(it);
@@ -122,7 +122,6 @@ class Joining {
     const std::int32_t scaled =
         apply(Op::mul, it.dtype, {apply(Op::exp, it.dtype, {apply(Op::sub, it.dtype, {own, all})}), sum});
     const std::int32_t has_any = apply(Op::less, DType::boolean, {emit(lowest), own});
-    it.online = false;
     it.args[0] = apply(Op::where, it.dtype, {has_any, scaled, apply(Op::sub, it.dtype, {all, all})});
     it.args[1] = it.args[2] = -1;
     return emit(it);

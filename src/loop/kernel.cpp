@@ -44,7 +44,7 @@ std::int64_t block_of(const Kernel& kernel) {
 }
 
 bool is_found_beside(const Instruction& instruction, std::int32_t operand) {
-  return instruction.online && operand == instruction.args[1];
+  return instruction.is(ReductionKind::online) && operand == instruction.args[1];
 }
 
 int weight(const Instruction& instruction) {
@@ -99,7 +99,7 @@ void settle(Kernel& kernel) {
       return false;
     });
     if (it.kind == Kind::scan) it.level = Level::inner;
-    if (it.kind != Kind::reduce || it.over_carried) continue;
+    if (it.kind != Kind::reduce || it.is(ReductionKind::over_carried)) continue;
     it.level = Level::outer;
     ++it.phase;
   }
@@ -164,7 +164,7 @@ void verify(const Kernel& kernel) {
       level = std::max(level, operand.level);
       phase = std::max(phase, operand.phase);
     }
-    if (instruction.online) {
+    if (instruction.is(ReductionKind::online)) {
       const Instruction& greatest = kernel.body[static_cast<std::size_t>(instruction.args[1])];
       WEFT_CHECK(instruction.kind == Kind::reduce && instruction.op == Op::sum && greatest.kind == Kind::reduce &&
                      greatest.op == Op::amax && greatest.args[0] == instruction.args[0] &&
@@ -172,14 +172,14 @@ void verify(const Kernel& kernel) {
                      kernel.axes[static_cast<std::size_t>(kernel.vector_axis)].inner,
                  kernel.name, ": v", i, " is no online sum of a row");
     }
-    if (instruction.kind == Kind::reduce && !instruction.over_carried) {
+    if (instruction.kind == Kind::reduce && !instruction.is(ReductionKind::over_carried)) {
       WEFT_CHECK(instruction.level == Level::outer && instruction.phase == phase + 1, kernel.name, ": v", i,
                  " level of a reduction");
     } else {
       WEFT_CHECK(instruction.level >= level && instruction.phase >= phase, kernel.name, ": v", i,
                  " is above its operands");
     }
-    if (instruction.short_row)
+    if (instruction.is(ReductionKind::short_row))
       WEFT_CHECK(kernel.inner_count().is_constant() && kernel.inner_count().constant() > 0 &&
                      kernel.inner_count().constant() <= short_row_length &&
                      !kernel.axes[static_cast<std::size_t>(kernel.vector_axis)].inner,
@@ -194,7 +194,7 @@ void verify(const Kernel& kernel) {
                      (instruction.kind != Kind::reduce || (instruction.op != Op::argmax && instruction.phase == 1)),
                  kernel.name, ": v", i, " is in no walk over narrow columns");
     }
-    if (instruction.multiplies) {
+    if (instruction.is(ReductionKind::product)) {
       std::size_t inner = 0, reduced = 0, outer = 0;
       for (const Axis& axis : kernel.axes) ++(axis.inner ? inner : outer);
       for (const Instruction& other : kernel.body) {
@@ -258,6 +258,11 @@ void see_atoms(const Kernel& kernel, See see) {
   for (const Instruction& instruction : kernel.body) visit(instruction.index);
 }
 
+std::string reduction_text(const Instruction& it) {
+  const ReductionWords& words = *std::ranges::find(reduction_words, it.reduction, &ReductionWords::kind);
+  return concat_text(words.before, it.is(ReductionKind::product) ? "" : info(it.op).name, words.after);
+}
+
 std::string number_text(const Instruction& it) {
   if (!is_floating(it.dtype)) return std::to_string(static_cast<std::int64_t>(it.bits));
   double number;
@@ -313,20 +318,7 @@ std::string to_text(const Kernel& kernel) {
       case Kind::cast: text += "cast(" + args + ")"; break;
       case Kind::bitcast: text += "bitcast(" + args + ")"; break;
       case Kind::random_bits: text += "random_bits(" + args + "; " + index + ")"; break;
-      case Kind::reduce:
-        if (v.multiplies) {
-          text += "product(" + args + ")";
-          break;
-        }
-        text += std::string(v.joins    ? "join_"
-                            : v.online ? "online_"
-                                       : "reduce_") +
-                info(v.op).name +
-                (v.over_carried ? "_of_rows("
-                 : v.short_row  ? "_of_short_row("
-                                : "(") +
-                args + (v.op == Op::argmax ? "; " + index : "") + ")";
-        break;
+      case Kind::reduce: text += reduction_text(v) + "(" + args + (v.op == Op::argmax ? "; " + index : "") + ")"; break;
       case Kind::scan: text += std::string("scan_") + info(v.op).name + "(" + args + ")"; break;
       case Kind::store: text += place + " = " + args; break;
     }

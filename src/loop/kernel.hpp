@@ -15,6 +15,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/dim_expression.hpp"
@@ -43,8 +44,22 @@ enum class Level : std::uint8_t { once, outer, inner };
 // The most columns that lie on the lanes row after row (Axis::narrow).
 inline constexpr std::int64_t narrow_columns = 8;
 
-// The rows over which lanes may run without another order of additions (Instruction::short_row).
+// The rows over which lanes may run without another order of additions (ReductionKind::short_row).
 inline constexpr std::int64_t short_row_length = 8;
+
+// What a reduction adds up, over which axes and in which order. Its axes follow from the kind: the carried ones of
+// over_carried, else the inner ones.
+enum class ReductionKind : std::uint8_t {
+  whole,         // args[0] over the inner axes, in the order of include/weft/detail/reduce.inc
+  over_carried,  // args[0] over the carried axes; its result is inner
+  join,          // partial results of a reduction that was cut, in order (loop/stages.hpp)
+  short_row,     // in the order of a row, of at most short_row_length elements, though the lanes run over the rows
+  online,        // sum of exp(args[0] - args[1]), times args[2] where there is one, in the walk that finds args[1], the
+                 // amax of args[0]
+  product,       // sum of args[0] * args[1] in the order of the one inner axis, each term added with one rounding where
+                 // the machine can; args[0] differs from row to row, args[1] from lane to lane, and the kernel reduces
+                 // nothing else
+};
 
 struct Instruction {
   Kind kind = Kind::constant;
@@ -53,19 +68,12 @@ struct Instruction {
   Level level = Level::once;
   std::uint16_t phase = 0;
   std::int32_t args[3] = {-1, -1, -1};
-  std::int32_t buffer = -1;   // load, store: index into Kernel::buffers
-  Dim index = 0;              // linear element offset over dims::axis(a, extent) and dims::value(i, extent), where
-                              // value i is the result of instruction i (an i64, already known to be in range)
-  std::uint64_t bits = 0;     // constant: a double for floating dtypes, else an int64
-  bool over_carried = false;  // reduce: over the carried axes instead of the inner ones; its result is inner
-  bool joins = false;         // reduce: partial results of a reduction that was cut, in order (loop/stages.hpp)
-  bool short_row = false;     // reduce: in the order of a row, of at most short_row_length elements, though the lanes
-                              // run over the rows
-  bool online = false;  // reduce, sum: of exp(args[0] - args[1]), times args[2] where there is one, in the walk that
-                        // finds args[1], the amax of args[0]
-  bool multiplies = false;  // reduce, sum: of args[0] * args[1] in the order of the one inner axis, each term added
-                            // with one rounding where the machine can; args[0] differs from row to row, args[1] from
-                            // lane to lane, and the kernel reduces nothing else
+  std::int32_t buffer = -1;  // load, store: index into Kernel::buffers
+  Dim index = 0;             // linear element offset over dims::axis(a, extent) and dims::value(i, extent), where
+                             // value i is the result of instruction i (an i64, already known to be in range)
+  std::uint64_t bits = 0;    // constant: a double for floating dtypes, else an int64
+  ReductionKind reduction = ReductionKind::whole;  // reduce
+  bool is(ReductionKind of) const { return reduction == of; }
 };
 
 struct Axis {
@@ -133,6 +141,19 @@ void replace_axes(Kernel& kernel, std::vector<Axis> axes, const std::vector<Dim>
 void keep_only(Kernel& kernel, const std::vector<bool>& keep);
 // Gives every instruction its level and phase.
 void settle(Kernel& kernel);
+
+// A reduction in a kernel's text: a word before the primitive's name and one after it. A product is named by its word
+// alone.
+struct ReductionWords {
+  ReductionKind kind;
+  std::string_view before, after;
+};
+inline constexpr ReductionWords reduction_words[] = {{ReductionKind::over_carried, "reduce_", "_of_rows"},
+                                                     {ReductionKind::short_row, "reduce_", "_of_short_row"},
+                                                     {ReductionKind::whole, "reduce_", ""},
+                                                     {ReductionKind::join, "join_", ""},
+                                                     {ReductionKind::online, "online_", ""},
+                                                     {ReductionKind::product, "product", ""}};
 
 void verify(const Kernel& kernel);
 std::string to_text(const Kernel& kernel);

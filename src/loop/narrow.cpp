@@ -10,7 +10,7 @@ namespace {
 constexpr std::int64_t least_rows = 16;
 
 bool is_simple(const Instruction& it) {
-  if (it.kind == Kind::scan || it.joins || it.over_carried || it.short_row || it.online || it.multiplies) return false;
+  if (it.kind == Kind::scan || !it.is(ReductionKind::whole)) return false;
   if (it.kind == Kind::reduce && (it.op == Op::argmax || it.phase != 1)) return false;
   return it.level != Level::inner || it.phase == 0;
 }

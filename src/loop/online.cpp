@@ -30,7 +30,7 @@ bool is_exponential(const Kernel& kernel, std::int32_t i, Term& term) {
     term.greatest = chosen.args[1];
   }
   const Instruction& greatest = at(kernel, term.greatest);
-  if (greatest.kind != Kind::reduce || greatest.op != Op::amax || greatest.over_carried || greatest.joins ||
+  if (greatest.kind != Kind::reduce || greatest.op != Op::amax || !greatest.is(ReductionKind::whole) ||
       greatest.args[0] != difference.args[0])
     return false;
   term.x = difference.args[0];
@@ -99,12 +99,13 @@ void sum_online(Kernel& kernel) {
   for (const Instruction& before : kernel.body) {
     Instruction it = to.renumbered(before);
     Term term{};
-    if (it.kind != Kind::reduce || it.op != Op::sum || it.over_carried || it.joins || !is_floating(it.dtype) ||
+    if (it.kind != Kind::reduce || it.op != Op::sum || !it.is(ReductionKind::whole) || !is_floating(it.dtype) ||
         !is_term(kernel, before.args[0], term)) {
       to.is_now(to.emit(it));
       continue;
     }
-    it.online = found = true;
+    found = true;
+    it.reduction = ReductionKind::online;
     it.args[0] = to.number(term.x);
     it.args[1] = to.number(term.greatest);
     it.args[2] = term.weight < 0 ? -1 : to.number(term.weight);

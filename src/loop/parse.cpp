@@ -1,6 +1,8 @@
 #include "loop/parse.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "base/text_reader.hpp"
 
@@ -161,19 +163,15 @@ class Parser final : TextReader {
       return;
     }
     std::string_view name = word();
-    it.joins = name.starts_with("join_");
-    it.online = name.starts_with("online_");
-    if (it.joins || it.online || name.starts_with("reduce_")) {
+    const auto words = std::ranges::find_if(reduction_words, [name](const ReductionWords& each) {
+      return name.starts_with(each.before) && name.ends_with(each.after);
+    });
+    if (words != std::end(reduction_words)) {
       it.kind = Kind::reduce;
-      name.remove_prefix(it.joins ? 5 : 7);
-      it.over_carried = name.ends_with("_of_rows");
-      if (it.over_carried) name.remove_suffix(8);
-      it.short_row = name.ends_with("_of_short_row");
-      if (it.short_row) name.remove_suffix(13);
-    } else if (name == "product") {
-      it.kind = Kind::reduce;
-      it.multiplies = true;
-      name = "sum";
+      it.reduction = words->kind;
+      name.remove_prefix(words->before.size());
+      name.remove_suffix(words->after.size());
+      if (it.is(ReductionKind::product)) name = "sum";
     } else if (name.starts_with("scan_")) {
       it.kind = Kind::scan;
       name.remove_prefix(5);

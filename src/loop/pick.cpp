@@ -49,7 +49,8 @@ class Picker {
   bool is(std::int32_t i, Op op) const { return old(i).kind == Kind::apply && old(i).op == op; }
 
   std::optional<Term> single_term(const Instruction& it) const {
-    if (it.kind != Kind::reduce || it.op != Op::sum || it.joins || it.over_carried || !is(it.args[0], Op::where))
+    if (it.kind != Kind::reduce || it.op != Op::sum || it.is(ReductionKind::join) ||
+        it.is(ReductionKind::over_carried) || !is(it.args[0], Op::where))
       return std::nullopt;
     const auto& [condition, value, zero] = old(it.args[0]).args;
     if (old(zero).kind != Kind::constant || old(zero).bits != 0 || !is(condition, Op::equal)) return std::nullopt;

@@ -46,7 +46,8 @@ void find_product(Kernel& kernel) {
   const auto sum = std::find_if(kernel.body.begin(), kernel.body.end(),
                                 [](const Instruction& it) { return it.kind == Kind::reduce; });
   const Instruction& terms = kernel.body[static_cast<std::size_t>(sum->args[0])];
-  if (sum->op != Op::sum || is_floating(sum->dtype) || sum->joins || terms.kind != Kind::apply || terms.op != Op::mul)
+  if (sum->op != Op::sum || is_floating(sum->dtype) || sum->is(ReductionKind::join) || terms.kind != Kind::apply ||
+      terms.op != Op::mul)
     return;
   const Analysis analysis = analyze(kernel);
   const auto depends = [&](int side, int axis) {
@@ -65,7 +66,7 @@ void find_product(Kernel& kernel) {
   }
   if (!has_rows) return;
   kernel.vector_axis = columns;
-  sum->multiplies = true;
+  sum->reduction = ReductionKind::product;
   sum->args[1] = terms.args[right];
   sum->args[0] = terms.args[1 - right];
   narrow(kernel, static_cast<std::int32_t>(sum - kernel.body.begin()));

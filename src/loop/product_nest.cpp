@@ -155,7 +155,7 @@ class ProductNest : Nester {
 
 int product_in(const Kernel& kernel) {
   for (std::size_t i = 0; i < kernel.body.size(); ++i)
-    if (kernel.body[i].multiplies) return static_cast<int>(i);
+    if (kernel.body[i].is(ReductionKind::product)) return static_cast<int>(i);
   return -1;
 }
 

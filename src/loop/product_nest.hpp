@@ -1,6 +1,6 @@
 // The loops of a product: tiles of rows and columns whose sums are held, and a walk over the inner axis in chunks, each
 // of which is staged first: what the product multiplies is computed once for a tile, as a whole, and kept in panels.
-// In: a kernel with a product (Instruction::multiplies), whatever feeds it and whatever reads it. Out: its tree, the
+// In: a kernel with a product (ReductionKind::product), whatever feeds it and whatever reads it. Out: its tree, the
 // same for both targets but for the roles of loops and the sizes of tiles.
 #pragma once
 #include "loop/nest.hpp"

@@ -21,7 +21,7 @@ Kernel over(Kernel kernel, std::vector<Axis> axes, const std::vector<Dim>& repla
 }
 
 bool depends_on_columns(const Instruction& it, const std::vector<bool>& known) {
-  if (it.kind == Kind::reduce && it.over_carried) return true;
+  if (it.is(ReductionKind::over_carried)) return true;
   for (const std::int32_t arg : it.args)
     if (arg >= 0 && known[static_cast<std::size_t>(arg)]) return true;
   return dims::any_atom(it.index, [&](const DimNode& atom) {
@@ -48,7 +48,8 @@ int inner_axes(const Kernel& kernel) {
 bool can_cut_reductions(const Kernel& kernel) {
   bool scans = false, stores_rows = false;
   for (const Instruction& it : kernel.body) {
-    if (it.multiplies || is_cut(it) || (it.kind == Kind::reduce && (it.over_carried || it.joins))) return false;
+    if (is_cut(it) || it.is(ReductionKind::product) || it.is(ReductionKind::over_carried) || it.is(ReductionKind::join))
+      return false;
     scans |= it.kind == Kind::scan;
     stores_rows |= it.kind == Kind::store && it.level != Level::inner && it.phase == 0;
   }
@@ -63,7 +64,8 @@ bool can_cut_runs(const Kernel& kernel) {
   return inner_axes(kernel) > 1 && kernel.vector_axis >= 0 &&
          kernel.axes[static_cast<std::size_t>(kernel.vector_axis)].inner && can_cut_reductions(kernel) &&
          std::ranges::none_of(kernel.body, [](const Instruction& it) {
-           return it.kind == Kind::scan || (it.kind == Kind::reduce && (it.op == Op::argmax || it.online));
+           return it.kind == Kind::scan ||
+                  (it.kind == Kind::reduce && (it.op == Op::argmax || it.is(ReductionKind::online)));
          });
 }
 
@@ -119,7 +121,7 @@ class Cutter {
       const Instruction& it = kernel_.body[i];
       std::vector<bool> reads = none_of(kernel_);
       mark_read(it, reads);
-      if (it.online) reads[static_cast<std::size_t>(it.args[1])] = false;  // found beside it
+      if (it.is(ReductionKind::online)) reads[static_cast<std::size_t>(it.args[1])] = false;  // found beside it
       bool after = false, long_after = false;
       for (std::size_t r = 0; r < i; ++r) {
         after |= reads[r] && waits[r];
@@ -313,7 +315,7 @@ Stages cut_columns(const Kernel& kernel, std::int64_t chunk) {
   const Dim length = kernel.outer_count(), whole = length / Dim(chunk), rest = length % Dim(chunk);
   const Dim blocks = rest.same(Dim(0)) ? whole : whole + Dim(1), columns = kernel.inner_count();
   for (std::size_t i = 0; i < kernel.body.size(); ++i)
-    if (kernel.body[i].kind == Kind::reduce && kernel.body[i].over_carried) reductions.push_back(static_cast<int>(i));
+    if (kernel.body[i].is(ReductionKind::over_carried)) reductions.push_back(static_cast<int>(i));
   const std::vector<CutReduction> cut = give_memory(kernel, reductions, columns * blocks, stages);
   const std::vector<bool> behind = behind_columns(kernel);
   std::vector<bool> first = none_of(kernel), second = none_of(kernel);

@@ -35,7 +35,7 @@ bool can_cut_runs(const Kernel& kernel);
 bool walks_once(const Kernel& kernel);
 // The reductions and scans over the inner axis, in chunks; over several, in chunks of the first one.
 Stages cut_reductions(const Kernel& kernel, std::int64_t chunk);
-// The reductions over the rows (Instruction::over_carried), `chunk` rows a unit.
+// The reductions over the rows (ReductionKind::over_carried), `chunk` rows a unit.
 Stages cut_columns(const Kernel& kernel, std::int64_t chunk);
 
 }  // namespace weft::loop

@@ -141,7 +141,7 @@ loop::Kernel Product::as_kernel() const {
   const auto is_few = [](Dim size) { return size.same(Dim(0)) || size.same(Dim(1)); };
   const bool tiled = !is_few(c.m) && !is_few(c.n) && !c.a_row.same(Dim(0)) && !c.b_column.same(Dim(0));
   if (tiled) {
-    sum.multiplies = true;
+    sum.reduction = loop::ReductionKind::product;
     sum.args[0] = a, sum.args[1] = b;
   } else {
     sum.args[0] = emit({.kind = Kind::apply, .op = Op::mul, .dtype = wide, .args = {a, b, -1}});

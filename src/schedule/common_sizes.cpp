@@ -39,7 +39,9 @@ std::optional<std::int64_t> at_smallest(Dim dim, const Kernel& kernel) {
 bool holds_sizes(const Kernel& kernel) {
   return kernel.vector_axis < 0 ||
          std::ranges::any_of(kernel.axes, [](const loop::Axis& axis) { return axis.carried || axis.narrow; }) ||
-         std::ranges::any_of(kernel.body, [](const Instruction& it) { return it.multiplies || it.joins; });
+         std::ranges::any_of(kernel.body, [](const Instruction& it) {
+           return it.is(loop::ReductionKind::product) || it.is(loop::ReductionKind::join);
+         });
 }
 
 // Which bounds of loops may be slots.

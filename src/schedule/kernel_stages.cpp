@@ -139,7 +139,8 @@ loop::Stages kernel_stages(Kernel kernel, const Group& walked, bool computes, De
   if (inner && on_host && !walked.scans && has_short_rows(kernel)) {
     inner = false;
     for (Instruction& it : kernel.body)
-      it.short_row = it.kind == Kind::reduce && (it.op == Op::sum || it.op == Op::prod) && is_floating(it.dtype);
+      if (it.kind == Kind::reduce && (it.op == Op::sum || it.op == Op::prod) && is_floating(it.dtype))
+        it.reduction = loop::ReductionKind::short_row;
   }
   for (std::size_t a = 0; a < kernel.axes.size(); ++a)
     if (kernel.axes[a].inner == inner) kernel.vector_axis = static_cast<int>(a);
@@ -153,7 +154,7 @@ loop::Stages kernel_stages(Kernel kernel, const Group& walked, bool computes, De
   const std::int64_t runs = serial && !on_host && inner && loop::can_cut_runs(kernel) ? runs_of_part(kernel) : 0;
   if (!on_host && inner && !walked.scans && runs == 0 && (cuts || !loop::holds_row(kernel))) loop::sum_online(kernel);
   const bool columns = std::any_of(kernel.body.begin(), kernel.body.end(),
-                                   [](const Instruction& it) { return it.kind == Kind::reduce && it.over_carried; });
+                                   [](const Instruction& it) { return it.is(loop::ReductionKind::over_carried); });
   constexpr std::int64_t parts = 2048, parts_of_turned = 512;
   loop::Stages stages;
   if (columns)

@@ -88,8 +88,9 @@ class Lowering {
     for (std::int32_t arg : instruction.args)
       if (arg >= 0) raise(instruction, arg);
     raise(instruction, instruction.index);
-    if (instruction.kind == Kind::scan || instruction.over_carried) instruction.level = Level::inner;
-    if (instruction.kind == Kind::reduce && !instruction.over_carried) {
+    const bool over_carried = instruction.is(loop::ReductionKind::over_carried);
+    if (instruction.kind == Kind::scan || over_carried) instruction.level = Level::inner;
+    if (instruction.kind == Kind::reduce && !over_carried) {
       instruction.level = Level::outer;
       ++instruction.phase;
     }
@@ -429,7 +430,7 @@ class Lowering {
     instruction.op = combination(node.op);
     DType dtype = node.op == Op::argmax ? from.dtype : node.type.dtype;
     instruction.args[0] = cast(value_at(node.input(0), inside), computed_in(dtype));
-    instruction.over_carried = column;
+    if (column) instruction.reduction = loop::ReductionKind::over_carried;
     instruction.dtype = node.op == Op::argmax ? DType::i64 : computed_in(dtype);
     if (node.op == Op::argmax) {
       for (int i = 0; i < from.shape.rank(); ++i)

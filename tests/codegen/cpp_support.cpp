@@ -286,13 +286,15 @@ class Interpreter {
     if (it.op == Op::prod) total.real = total.integer = 1;
     if (it.op == Op::amax || it.op == Op::amin) total = read(it.args[0], 0);
     // A product adds all of a row one after the other.
-    const double in_order = it.multiplies ? 1 + static_cast<double>(count) / 80 : 1;
-    const double scaled =
-        in_order * (it.online ? 4 : 1);  // partial sums are scaled when a greater element comes, and when joined
+    const double in_order = it.is(loop::ReductionKind::product) ? 1 + static_cast<double>(count) / 80 : 1;
+    // Partial sums of an online sum are scaled when a greater element comes, and when joined.
+    const double scaled = in_order * (it.is(loop::ReductionKind::online) ? 4 : 1);
     Number best = inner_count_ ? read(it.args[0], 0) : Number();
     for (Int p = 0; p < count; ++p) {
       const auto point = static_cast<std::size_t>(p);
-      const Number x = it.multiplies ? product(it, point) : it.online ? term(it, point) : read(it.args[0], point);
+      const Number x = it.is(loop::ReductionKind::product)  ? product(it, point)
+                       : it.is(loop::ReductionKind::online) ? term(it, point)
+                                                            : read(it.args[0], point);
       move(inner, p);
       switch (it.op) {
         case Op::sum:

@@ -114,7 +114,8 @@ TEST_CASE("row and column reductions of one value are one pass over it: columns 
     CHECK(first.axes[1].carried);
     CHECK(first.axes[2].inner);
     CHECK(std::count_if(first.buffers.begin(), first.buffers.end(), [](const auto& b) { return !b.written; }) == 1);
-    CHECK(std::count_if(second.body.begin(), second.body.end(), [](const auto& i) { return i.joins; }) == 1);
+    CHECK(std::count_if(second.body.begin(), second.body.end(),
+                        [](const auto& i) { return i.is(loop::ReductionKind::join); }) == 1);
   }
 }
 
