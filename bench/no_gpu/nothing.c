@@ -13,8 +13,9 @@
 // ten seconds; FAKE_CONVOLUTION_REFUSES=1: there is none.
 // FAKE_LAUNCH_US: how long a launch takes. As the real driver it is ended by exit(): it aborts where another thread is
 // inside of a launch then, or makes one later (tests/at_exit).
-// fake_fail_checks(1): checks that this thread launches fail, until fake_fail_checks(0); fake_refuse_modules(n): the next n
-// modules can't be loaded (tests/stand_in).
+// fake_fail_checks(1): checks that this thread launches fail, until fake_fail_checks(0); fake_refuse_modules(n): the
+// next n modules can't be loaded; fake_counts(n): how many launches were made one by one so far, how many graphs were
+// launched, and how many launches these had (tests/stand_in).
 #define _GNU_SOURCE
 #include <stdatomic.h>
 #include <stdint.h>
@@ -59,8 +60,29 @@ int cuDeviceGetAttribute(int* v, int a, int d) {
 }
 NEW(cuDevicePrimaryCtxRetain)
 OK(cuCtxSetCurrent)
-NEW(cuStreamCreate) OK(cuStreamSynchronize) OK(cuStreamBeginCapture_v2) int cuStreamEndCapture(void* s, void** g) {
-  *g = dummy();
+NEW(cuStreamCreate)
+OK(cuStreamSynchronize)
+// A graph is what its launches were given, of which a check's are all that is done.
+struct Launched {
+  int is_check;
+  uint64_t words[4];
+};
+struct Graph {
+  int count, room;
+  struct Launched* launches;
+};
+static _Thread_local struct Graph* captured;
+static _Atomic int counts_of_launches[3];
+void fake_counts(int* to) {
+  for (int i = 0; i < 3; ++i) to[i] = counts_of_launches[i];
+}
+int cuStreamBeginCapture_v2() {
+  captured = calloc(1, sizeof *captured);
+  return 0;
+}
+int cuStreamEndCapture(void* s, void** g) {
+  *g = captured;
+  captured = NULL;
   return 0;
 }
 NEW(cuEventCreate)
@@ -75,8 +97,13 @@ int cuMemHostGetDevicePointer_v2(uint64_t* d, void* h, unsigned f) {
 }
 OK(cuMemFreeHost)
 OK(cuStreamWaitEvent)
-NEW(cuGraphInstantiateWithFlags)
-OK(cuGraphLaunch) OK(cuGraphExecDestroy) OK(cuGraphDestroy) int cuMemHostAlloc(void** p, size_t n, unsigned f) {
+int cuGraphInstantiateWithFlags(void** program, void* graph, unsigned long long flags) {
+  *program = graph;
+  return 0;
+}
+OK(cuGraphExecDestroy)
+OK(cuGraphDestroy)
+int cuMemHostAlloc(void** p, size_t n, unsigned f) {
   *p = calloc(1, n + 64);
   return 0;
 }
@@ -119,7 +146,7 @@ int cuModuleLoadData(void** p, const void* image) {
   *p = dummy();
   return 0;
 }
-OK(cuModuleUnload) static void *_Atomic check_function;
+OK(cuModuleUnload) static void* _Atomic check_function;
 int cuModuleGetFunction(void** f, void* m, const char* n) {
   *f = dummy();
   if (!strcmp(n, "weft_check")) {
@@ -148,6 +175,20 @@ static void nap_us(const char* name) {
   if (v) usleep(atoi(v));
 }
 // The words of the arguments of a check are: what must hold, the device's word, a number, the host's word.
+static void do_launch(const uint64_t* words) {
+  if (!words || !checks_fail) return;
+  int* error = (int*)words[1];
+  if (*error == 0) *error = *(volatile int*)words[3] = (int)words[2];
+}
+static void capture_launch(const uint64_t* words) {
+  if (captured->count == captured->room) {
+    captured->room = 2 * captured->room + 8;
+    captured->launches = realloc(captured->launches, captured->room * sizeof *captured->launches);
+  }
+  struct Launched* launched = &captured->launches[captured->count++];
+  launched->is_check = words != NULL;
+  if (words) memcpy(launched->words, words, sizeof launched->words);
+}
 static int launch(void* function, void** extra) {
   if (has_ended && !ends_it) {
     fprintf(stderr, "a thread calls the driver that was ended\n");
@@ -155,12 +196,19 @@ static int launch(void* function, void** extra) {
   }
   ++launching;
   nap_us("FAKE_LAUNCH_US");
-  if (function == check_function && checks_fail) {
-    const uint64_t* words = extra[1];
-    int* error = (int*)words[1];
-    if (*error == 0) *error = *(volatile int*)words[3] = (int)words[2];
-  }
+  const uint64_t* words = function == check_function ? extra[1] : NULL;
+  if (captured)
+    capture_launch(words);
+  else
+    ++counts_of_launches[0], do_launch(words);
   --launching;
+  return 0;
+}
+int cuGraphLaunch(void* program, void* stream) {
+  const struct Graph* graph = program;
+  ++counts_of_launches[1];
+  counts_of_launches[2] += graph->count;
+  for (int i = 0; i < graph->count; ++i) do_launch(graph->launches[i].is_check ? graph->launches[i].words : NULL);
   return 0;
 }
 int cuLaunchKernel(void* f, unsigned a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned g, unsigned shared,
@@ -190,9 +238,9 @@ int cublasLtCreate(void** p) {
 NEW(cublasLtMatmulDescCreate)
 OK(cublasLtMatmulDescDestroy)
 OK(cublasLtMatmulDescSetAttribute)
-NEW(cublasLtMatrixLayoutCreate) OK(cublasLtMatrixLayoutDestroy) OK(cublasLtMatrixLayoutSetAttribute)
-    NEW(cublasLtMatmulPreferenceCreate) OK(cublasLtMatmulPreferenceDestroy)
-        OK(cublasLtMatmulPreferenceSetAttribute) struct H {
+NEW(cublasLtMatrixLayoutCreate)
+OK(cublasLtMatrixLayoutDestroy) OK(cublasLtMatrixLayoutSetAttribute) NEW(cublasLtMatmulPreferenceCreate)
+    OK(cublasLtMatmulPreferenceDestroy) OK(cublasLtMatmulPreferenceSetAttribute) struct H {
   uint64_t data[8];
   size_t workspace;
   int state;
@@ -243,9 +291,9 @@ int cudnnSetTensorNdDescriptor(struct T* t, int type, int count, const int* size
   return 0;
 }
 NEW(cudnnCreateFilterDescriptor)
-OK(cudnnDestroyFilterDescriptor) OK(cudnnSetFilterNdDescriptor) NEW(cudnnCreateConvolutionDescriptor)
-        OK(cudnnDestroyConvolutionDescriptor) OK(cudnnSetConvolutionNdDescriptor) OK(cudnnSetConvolutionMathType)
-            OK(cudnnSetConvolutionGroupCount) struct A {
+OK(cudnnDestroyFilterDescriptor)
+OK(cudnnSetFilterNdDescriptor) NEW(cudnnCreateConvolutionDescriptor) OK(cudnnDestroyConvolutionDescriptor)
+    OK(cudnnSetConvolutionNdDescriptor) OK(cudnnSetConvolutionMathType) OK(cudnnSetConvolutionGroupCount) struct A {
   int algorithm, status;
   float ms;
   int unused;
@@ -280,10 +328,10 @@ ALG(cudnnGetConvolutionBackwardFilterAlgorithm_v7, is_named(a))
     return refuses() && g == 1 ? 3000 : 0;                                  \
   }
 WS(cudnnGetConvolutionForwardWorkspaceSize)
-WS(cudnnGetConvolutionBackwardDataWorkspaceSize) WS(cudnnGetConvolutionBackwardFilterWorkspaceSize)
-    OK(cudnnConvolutionForward) NEW(cudnnCreateActivationDescriptor) OK(cudnnDestroyActivationDescriptor)
-        OK(cudnnSetActivationDescriptor) OK(cudnnConvolutionBiasActivationForward) OK(cudnnConvolutionBackwardData)
-            OK(cudnnConvolutionBackwardFilter) size_t cudnnGetVersion() {
+WS(cudnnGetConvolutionBackwardDataWorkspaceSize)
+WS(cudnnGetConvolutionBackwardFilterWorkspaceSize) OK(cudnnConvolutionForward) NEW(cudnnCreateActivationDescriptor)
+    OK(cudnnDestroyActivationDescriptor) OK(cudnnSetActivationDescriptor) OK(cudnnConvolutionBiasActivationForward)
+        OK(cudnnConvolutionBackwardData) OK(cudnnConvolutionBackwardFilter) size_t cudnnGetVersion() {
   const char* v = getenv("FAKE_DNN_VERSION");
   return v ? atoi(v) : 92000;
 }

@@ -19,7 +19,7 @@ class FactorizationStep final : public Runnable {
         bytes_(preparation.numbers.add(bytes)),
         operands_(operands),
         device_(preparation.device) {}
-  bool can_be_recorded() const override { return device_.type == Device::Type::cpu; }
+  bool can_be_recorded(bool /*checks_wait*/) const override { return device_.type == Device::Type::cpu; }
   bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override;
   void run(const StepCall& call) const override;
 

@@ -19,7 +19,7 @@ class HostCallStep final : public Runnable {
     Shape shape;
   };
   HostCallStep(std::span<const Value> values, std::size_t operands, HostWork work, const Preparation& preparation);
-  bool can_be_recorded() const override { return false; }
+  bool can_be_recorded(bool /*checks_wait*/) const override { return false; }
   void run(const StepCall& call) const override;
 
  private:

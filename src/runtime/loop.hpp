@@ -85,7 +85,7 @@ class LoopStep : public Runnable, public DoesCollectives {
 class ScanStep final : public LoopStep {
  public:
   using LoopStep::LoopStep;
-  bool can_be_recorded() const override { return bodies_[0].can_be_recorded(); }
+  bool can_be_recorded(bool checks_wait) const override { return bodies_[0].can_be_recorded(checks_wait); }
   bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override;
   void run(const StepCall& call) const override;
 };
@@ -94,7 +94,7 @@ class ScanStep final : public LoopStep {
 class WhileStep final : public LoopStep {
  public:
   using LoopStep::LoopStep;
-  bool can_be_recorded() const override { return false; }
+  bool can_be_recorded(bool /*checks_wait*/) const override { return false; }
   bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override;
   void run(const StepCall& call) const override;
 };
@@ -103,7 +103,7 @@ class WhileStep final : public LoopStep {
 class CondStep final : public LoopStep {
  public:
   using LoopStep::LoopStep;
-  bool can_be_recorded() const override { return false; }
+  bool can_be_recorded(bool /*checks_wait*/) const override { return false; }
   bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override;
   void run(const StepCall& call) const override;
 };

@@ -8,6 +8,7 @@
 #include "runtime/plan.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <utility>
@@ -49,13 +50,13 @@ struct alignas(cache_lines) Frame {
   std::vector<std::int64_t> symbols;  // that `numbers` and the arena's layout were computed for
   bool computed = false;
   Storage* arena = nullptr;
-  Storage* host_arena = nullptr;       // page-locked
-  Storage* staged = nullptr;           // the device's side of what is staged
-  std::vector<std::byte> staging;      // the host's
-  std::vector<std::size_t> staged_at;  // by staged value: where it lies in both
-  std::size_t workspace_bytes = 0;     // on a device: what the most demanding step wants
-  int threads = 0;                     // for which workspaces were computed
-  Recordings recordings;
+  Storage* host_arena = nullptr;                // page-locked
+  Storage* staged = nullptr;                    // the device's side of what is staged
+  std::vector<std::byte> staging;               // the host's
+  std::vector<std::size_t> staged_at;           // by staged value: where it lies in both
+  std::size_t workspace_bytes = 0;              // on a device: what the most demanding step wants
+  int threads = 0;                              // for which workspaces were computed
+  std::array<Recordings, 2> recordings;         // of calls whose checks do not wait, and do
   std::shared_ptr<const Constants::Kept> kept;  // of the constants of its call before
   bool points_to_kept = false;                  // `pointers` does, or has done so
 
@@ -80,7 +81,8 @@ class PreparedPlan {
         symbol_count_(static_cast<std::size_t>(plan.symbol_count)),
         numbers_(symbol_count_),
         sequence_(plan, numbers_, /*in_results=*/on_host()),
-        constants_(plan, sequence_) {
+        constants_(plan, sequence_),
+        pieces_{pieces_where(false), pieces_where(true)} {
     for (const PlanBuffer& buffer : plan.buffers) {
       const bool is_staged = buffer.host && !is_on_host(buffer);
       staged_of_.push_back(is_staged ? static_cast<int>(staged_.size()) : -1);
@@ -152,19 +154,28 @@ class PreparedPlan {
       sequence_.run(step, {frame.pointers.data(), frame.numbers, workspace, on, checks_wait, watch},
                     kept ? kept->packed.data() : nullptr);
     };
-    const bool record =
-        queue && sequence_.steps() >= least_to_record && never_waits(checks_wait) && options().cuda_graphs && !watch;
+    const Pieces& pieces = pieces_[checks_wait];
+    const bool record = queue && pieces.any_recorded && options().cuda_graphs && !watch;
+    Recordings& recordings = frame.recordings[checks_wait];
     if (record) frame.pointers.back() = scratch;
-    if (!record || !frame.recordings.replay(frame.pointers, symbols, queue)) {
-      const WatchedCall seen(*this, watch, plan, frame, checks_wait);
+    const Recording* const recording = record ? recordings.find(frame.pointers, symbols) : nullptr;
+    {
+      const WatchedCall seen(sequence_, watch, plan, frame, checks_wait);
       try {
-        for (std::size_t step = 0; step < sequence_.steps(); ++step) run_step(step, queue);
+        auto recorded = recording ? recording->begin() : Recording::const_iterator();
+        for (const Piece& piece : pieces.all) {
+          if (recording && piece.is_recorded)
+            (*recorded++)->replay(queue);
+          else
+            for (std::size_t step = piece.first; step < piece.last; ++step) run_step(step, queue);
+        }
       } catch (...) {
         if (frame.host_arena) end_transfers(device_);
         throw;
       }
-      if (record && frame.recordings.is_worth_recording(frame.pointers, symbols)) record_call(frame, symbols, run_step);
     }
+    if (record && !recording && recordings.is_worth_recording(frame.pointers, symbols))
+      record_call(frame, symbols, pieces, recordings, run_step);
     if (!staged_.empty()) bring_back(frame, results, queue);
     if (queue && first_calls_.load(std::memory_order_relaxed) < most_first_calls) [[unlikely]] {
       first_calls_.fetch_add(1, std::memory_order_relaxed);
@@ -186,10 +197,10 @@ class PreparedPlan {
   // The steps of a call that somebody may look at.
   struct WatchedCall {
     Watch* const watch;
-    WatchedCall(const PreparedPlan& own, Watch* watch, const Plan& plan, const Frame& frame, bool checks_wait)
+    WatchedCall(const Sequence& steps, Watch* watch, const Plan& plan, const Frame& frame, bool checks_wait)
         : watch(watch) {
       if (watch) [[unlikely]]
-        watch->begin_call(plan, frame.symbols, !own.never_waits(checks_wait));
+        watch->begin_call(plan, frame.symbols, /*waits=*/!steps.can_be_recorded(checks_wait));
     }
     WatchedCall(const WatchedCall&) = delete;
     ~WatchedCall() {
@@ -263,21 +274,40 @@ class PreparedPlan {
     return kept;
   }
 
-  // No step waits for the device.
-  bool never_waits(bool checks_wait) const {
-    return (checks_wait || !sequence_.has_checks()) && sequence_.can_be_recorded();
+  // How a call's steps are divided where its checks wait, or do not.
+  struct Pieces {
+    std::vector<Piece> all;
+    bool any_recorded = false;
+  };
+  // A copy that one step begins and another waits for is in one piece with both.
+  Pieces pieces_where(bool checks_wait) const {
+    std::vector<bool> can;
+    for (std::size_t step = 0; step < sequence_.steps(); ++step)
+      can.push_back(!on_host() && sequence_.step(step).can_be_recorded(checks_wait));
+    const auto is_recorded = [](const Piece& piece) { return piece.is_recorded; };
+    Pieces pieces{divide(can, least_to_record)};
+    if (sequence_.has_transfers() && pieces.all.size() > 1) pieces.all = {{0, can.size(), false}};
+    pieces.any_recorded = std::ranges::any_of(pieces.all, is_recorded);
+    return pieces;
   }
 
   // The call has been done: that it can't be recorded is no error of it.
   template <class RunStep>
-  void record_call(Frame& frame, std::span<const std::int64_t> symbols, const RunStep& run_step) const {
+  void record_call(Frame& frame, std::span<const std::int64_t> symbols, const Pieces& pieces, Recordings& recordings,
+                   const RunStep& run_step) const {
     try {
-      frame.recordings.add(
-          frame.pointers, symbols,
-          memory().record(device_, assign_lanes(sequence_.touched(frame.pointers, frame.numbers)), Work(run_step)));
+      const std::vector<std::vector<Touched>> touched = sequence_.touched(frame.pointers, frame.numbers);
+      Recording recording;
+      for (const Piece& piece : pieces.all) {
+        if (!piece.is_recorded) continue;
+        const auto put = [&](std::size_t step, Queue* on) { run_step(piece.first + step, on); };
+        const std::span own = std::span(touched).subspan(piece.first, piece.last - piece.first);
+        recording.push_back(memory().record(device_, assign_lanes(own), Work(put)));
+      }
+      recordings.add(frame.pointers, symbols, std::move(recording));
     } catch (const Error& error) {
-      frame.recordings.stop();
-      logging::warn_once(std::string("a call is not replayed as one CUDA graph: ") + error.what());
+      recordings.stop();
+      logging::warn_once(std::string("a call is not replayed as CUDA graphs: ") + error.what());
     }
   }
 
@@ -361,6 +391,7 @@ class PreparedPlan {
   std::vector<GivenValue> arguments_, results_;
   const Sequence sequence_;
   Constants constants_;
+  const std::array<Pieces, 2> pieces_;  // where checks do not wait, and do
   // Of a plan on a device: its calls, as far as they are counted. One of them is the first, one the first that is
   // recorded, one the first that is replayed.
   static constexpr int most_first_calls = 8;

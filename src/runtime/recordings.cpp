@@ -6,21 +6,34 @@
 
 namespace weft::runtime {
 
+std::vector<Piece> divide(const std::vector<bool>& can_be_recorded, std::size_t least) {
+  const std::size_t steps = can_be_recorded.size();
+  std::vector<Piece> pieces;
+  for (std::size_t first = 0, last = 0; first < steps; first = last) {
+    while (last < steps && can_be_recorded[last] == can_be_recorded[first]) ++last;
+    const bool is_recorded = can_be_recorded[first] && last - first >= least;
+    if (!is_recorded && !pieces.empty() && !pieces.back().is_recorded)
+      pieces.back().last = last;
+    else
+      pieces.push_back({first, last, is_recorded});
+  }
+  return pieces;
+}
+
 bool Recordings::Entry::is_for(std::span<void* const> its_pointers, std::span<const std::int64_t> its_numbers) const {
   return std::equal(pointers.begin(), pointers.end(), its_pointers.begin(), its_pointers.end()) &&
          std::equal(numbers.begin(), numbers.end(), its_numbers.begin(), its_numbers.end());
 }
 
-bool Recordings::replay(std::span<void* const> pointers, std::span<const std::int64_t> numbers, Queue* queue) {
+const Recording* Recordings::find(std::span<void* const> pointers, std::span<const std::int64_t> numbers) {
   ++calls_;
   for (Entry& entry : entries_) {
     if (!entry.is_for(pointers, numbers)) continue;
     entry.used = calls_;
     ++replayed_;
-    entry.recording->replay(queue);
-    return true;
+    return &entry.recording;
   }
-  return false;
+  return nullptr;
 }
 
 // Recording takes as long as some dozens of launches: it must have come back once, and recordings must be used.
@@ -36,8 +49,7 @@ bool Recordings::is_worth_recording(std::span<void* const> pointers, std::span<c
   return false;
 }
 
-void Recordings::add(std::span<void* const> pointers, std::span<const std::int64_t> numbers,
-                     std::unique_ptr<RecordedWork> recording) {
+void Recordings::add(std::span<void* const> pointers, std::span<const std::int64_t> numbers, Recording recording) {
   Entry entry{{pointers.begin(), pointers.end()}, {numbers.begin(), numbers.end()}, std::move(recording), calls_};
   ++recorded_;
   const auto oldest = std::min_element(entries_.begin(), entries_.end(),

@@ -1,7 +1,7 @@
 // What a plan puts on a device's queue, recorded. A call that finds everything where an earlier one did (the same
-// pointers, the same sizes) replays the recording: one piece of work for the driver in place of one a step. In:
-// pointers and sizes of a call. Out: whether it has been replayed, or is worth recording. Not for two threads at once:
-// each frame of a plan has its own.
+// pointers, the same sizes) replays the recording: one piece of work for the driver in place of one a step, or where
+// steps between can't be recorded, one for each run of those that can. In: pointers and sizes of a call. Out: its
+// recording, or whether it is worth one. Not for two threads at once: each frame of a plan has its own.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -14,20 +14,31 @@
 
 namespace weft::runtime {
 
+// Steps [first, last) of a plan: recorded as one, or always launched one by one.
+struct Piece {
+  std::size_t first, last;
+  bool is_recorded;
+};
+// The steps in order. What is recorded are all runs of at least `least` steps that can be.
+std::vector<Piece> divide(const std::vector<bool>& can_be_recorded, std::size_t least);
+
+// Of a call: the pieces that are recorded, in order.
+using Recording = std::vector<std::unique_ptr<RecordedWork>>;
+
 class Recordings {
  public:
-  bool replay(std::span<void* const> pointers, std::span<const std::int64_t> numbers, Queue* queue);
-  // A call that was not replayed: whether the next one like it is likely to come.
+  // Null where there is none. It is there until the next add().
+  const Recording* find(std::span<void* const> pointers, std::span<const std::int64_t> numbers);
+  // A call that has none: whether the next one like it is likely to come.
   bool is_worth_recording(std::span<void* const> pointers, std::span<const std::int64_t> numbers);
-  void add(std::span<void* const> pointers, std::span<const std::int64_t> numbers,
-           std::unique_ptr<RecordedWork> recording);
+  void add(std::span<void* const> pointers, std::span<const std::int64_t> numbers, Recording recording);
   void stop() { stopped_ = true; }  // nothing is worth recording from here on
 
  private:
   struct Entry {
     std::vector<void*> pointers;
     std::vector<std::int64_t> numbers;
-    std::unique_ptr<RecordedWork> recording;
+    Recording recording;
     std::uint64_t used = 0;  // the call that used it last
 
     bool is_for(std::span<void* const> pointers, std::span<const std::int64_t> numbers) const;

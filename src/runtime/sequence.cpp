@@ -1,6 +1,5 @@
 #include "runtime/sequence.hpp"
 
-#include <algorithm>
 #include <array>
 
 #include "base/fail.hpp"
@@ -22,7 +21,6 @@ Sequence::Sequence(const Plan& plan, NumberTable& numbers, bool in_results)
   arena_bytes_ = numbers.add({plan.arena_bytes});
   Dim host_bytes = 0;  // they lie there one after the other
   for (const PlanBuffer& buffer : buffers_) {
-    checks_ = checks_ || buffer.kind == PlanBuffer::Kind::error;
     if (is_on_host(buffer)) host_bytes = buffer.offset + storage_bytes(info(buffer.dtype), buffer.elements);
     offsets_.push_back(numbers.add({buffer.offset}));
     elements_.push_back(numbers.add({buffer.elements}));
@@ -41,6 +39,7 @@ void Sequence::add(const Launch& launch, NumberTable& numbers) {
       patches_.push_back({table_.size(), it.kind == PlanBuffer::Kind::result, it.index});
     if (it.in_result >= 0) lodgers_.push_back({table_.size(), it.in_result, it.offset.constant()});
     if (it.kind == PlanBuffer::Kind::error) errors_.push_back(table_.size());
+    transfers_ = transfers_ || is_on_host(it);
     table_.push_back(buffer);
   }
   writes_.insert(writes_.end(), launch.writes.begin(), launch.writes.end());
@@ -50,7 +49,6 @@ void Sequence::add(const Launch& launch, NumberTable& numbers) {
   ready.packs = dynamic_cast<const PackingStep*>(ready.step.get());
   wants_workspace_ = wants_workspace_ || ready.step->has_workspace();
   ready.workspace = numbers.add({0, 0, -1});
-  recordable_ = recordable_ && ready.step->can_be_recorded();
   collective_ = collective_ || ready.step->is_collective();
   steps_.push_back(std::move(ready));
 }

@@ -3,6 +3,8 @@
 // that is given. Out: pointers put in place, steps run. Invariant: nothing changes once it is made; the pointers, the
 // numbers and the memory are the caller's.
 #pragma once
+#include <algorithm>
+
 #include "base/gaps.hpp"
 #include "runtime/constants.hpp"
 #include "runtime/lanes.hpp"
@@ -33,9 +35,11 @@ class Sequence {
   const Runnable& step(std::size_t step) const { return *steps_[step].step; }
   bool writes(std::size_t place) const { return writes_[place]; }
 
-  bool has_checks() const { return checks_; }           // a step sets the device's error word
-  bool can_be_recorded() const { return recordable_; }  // no step waits for a value of the device
-  bool is_collective() const { return collective_; }    // a step is
+  bool can_be_recorded(bool checks_wait) const {  // all steps
+    return std::ranges::all_of(steps_, [=](const ReadyStep& it) { return it.step->can_be_recorded(checks_wait); });
+  }
+  bool has_transfers() const { return transfers_; }   // a step begins a copy that a later one waits for
+  bool is_collective() const { return collective_; }  // a step is
   std::vector<std::string> collectives(std::span<const std::int64_t> numbers) const;
   bool has_workspace() const { return wants_workspace_; }
   // Once the numbers are computed, and again where a parallel loop has another number of threads: each step's own.
@@ -133,7 +137,7 @@ class Sequence {
   std::vector<std::size_t> errors_;  // where the error word is in the table
   std::vector<Vacancy> vacancies_;
   std::vector<ReadyStep> steps_;
-  bool wants_workspace_ = false, checks_ = false, recordable_ = true, collective_ = false;
+  bool wants_workspace_ = false, collective_ = false, transfers_ = false;
 };
 
 }  // namespace weft::runtime

@@ -73,8 +73,9 @@ class Runnable {
   // Whether a call of these numbers stays within its buffers, whose memory these are, in their order. Asked before
   // settle() of a plan that a file gave.
   virtual bool fits(std::span<const std::int64_t> /*numbers*/, std::span<const Room> /*rooms*/) const { return false; }
-  // Whether what it puts on a queue is the same in every call: false where it waits for a value of the device.
-  virtual bool can_be_recorded() const { return true; }
+  // Whether what it puts on a queue is the same in every call: false where it waits for a value of the device, or in a
+  // call whose checks do not wait for one of them.
+  virtual bool can_be_recorded(bool /*checks_wait*/) const { return true; }
   // Whether the other processes of a group do it too: such steps never run side by side.
   virtual bool is_collective() const { return false; }
   // Throws the user's Error where a check fails.

@@ -20,13 +20,27 @@ struct Calls {
   void call(std::size_t at, std::int64_t size = 1) {
     void* pointers[] = {reinterpret_cast<void*>(64 * at), reinterpret_cast<void*>(64 * at + 8)};
     const std::span sizes(&size, 1);
-    if (recordings.replay(pointers, sizes, nullptr)) return;
+    if (const runtime::Recording* const found = recordings.find(pointers, sizes))
+      return found->front()->replay(nullptr);
     ++done;
     if (!recordings.is_worth_recording(pointers, sizes)) return;
     ++recorded;
-    recordings.add(pointers, sizes, std::make_unique<Counted>(replayed));
+    runtime::Recording recording;
+    recording.push_back(std::make_unique<Counted>(replayed));
+    recordings.add(pointers, sizes, std::move(recording));
   }
 };
+
+// Steps that can be recorded are "r", others "."; of the pieces in order, "R" are steps that are recorded.
+std::string divided(std::string_view steps, std::size_t least) {
+  std::vector<bool> can;
+  for (const char step : steps) can.push_back(step == 'r');
+  std::string text;
+  for (const auto& [first, last, is_recorded] : runtime::divide(can, least))
+    text += (text.empty() ? "" : " ") +
+            (is_recorded ? std::string(last - first, 'R') : std::string(steps.substr(first, last - first)));
+  return text;
+}
 
 }  // namespace
 
@@ -58,6 +72,16 @@ TEST_CASE("calls that never come back, or come back too late, are not recorded f
   for (std::size_t i = 0; i < 400; ++i) calls.call(i / 2 % 50);  // twice each, then others
   CHECK(calls.recorded <= 5);
   CHECK(calls.done + calls.replayed == 500);
+}
+
+TEST_CASE("runs of steps that can be recorded are, but short ones, and all steps keep their order") {
+  CHECK(divided("rrrr", 3) == "RRRR");
+  CHECK(divided("rrr.rrrr", 3) == "RRR . RRRR");
+  CHECK(divided("rr.rrr..r.rrr", 3) == "rr. RRR ..r. RRR");
+  CHECK(divided("rr", 3) == "rr");
+  CHECK(divided("...", 3) == "...");
+  CHECK(divided("r.r", 1) == "R . R");
+  CHECK(divided("", 1).empty());
 }
 
 TEST_CASE("nothing is recorded once that has failed") {

@@ -15,7 +15,7 @@ class DeviceFactorization final : public Runnable {
   bool has_workspace() const override { return true; }
   std::size_t workspace(std::span<const std::int64_t> numbers) const override;
   // The library waits for its results.
-  bool can_be_recorded() const override { return false; }
+  bool can_be_recorded(bool /*checks_wait*/) const override { return false; }
   void run(const StepCall& call) const override;
 
  private:

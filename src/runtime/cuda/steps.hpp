@@ -96,6 +96,7 @@ class DeviceCheck final : public Runnable {
   bool fits(std::span<const std::int64_t>, std::span<const Room> rooms) const override {
     return rooms.size() == 2 && rooms[0].bytes >= 1 && rooms[1].bytes >= 4;
   }
+  bool can_be_recorded(bool checks_wait) const override { return checks_wait; }
   void run(const StepCall& call) const override;
 
  private:
