@@ -165,7 +165,8 @@ Compilation compilation_of(Graph graph, std::shared_ptr<Executable> executable, 
           .executable = std::move(executable),
           .updates = options.updates,
           .title = options.title,
-          .choices = choices_of(options)};
+          .choices = choices_of(options),
+          .reduces_overhead = options.mode == Mode::reduce_overhead};
 }
 int optimization_of(Level level) { return level >= Level::O2 ? -1 : 1; }
 
@@ -296,8 +297,9 @@ void run_of_targets(std::span<Target> targets, const Stage& stage, const Pipelin
 
 // What plans depend on besides their graphs. None where they are not kept on disk.
 std::optional<providers::StoredPlans> stored_plans(std::span<const Graph> graphs, const PipelineOptions& options) {
-  const auto& [title, registered, device, level, region, precision, float32_products, memory_budget, isa] =
-      static_cast<const FunctionOptions&>(options);  // all of them; `isa` is the thread's target
+  // All of them. `isa` is the thread's target; `mode` counts on a device, whose plans are not kept.
+  const auto& [title, registered, device, level, region, precision, float32_products, mode, memory_budget, isa] =
+      static_cast<const FunctionOptions&>(options);
   const bool own_passes = registered && !(registered->passes.empty() && registered->observers.empty());
   if (!options.stored || !weft::options().stored_plans || own_passes || !options.skip.empty()) return std::nullopt;
   std::string updates;

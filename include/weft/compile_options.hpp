@@ -40,6 +40,14 @@ enum class Level : std::uint8_t {
   O3,  // as O2, and where several libraries or kernels of a library do a product or a convolution, they are timed
 };
 
+// How calls run on a device, and Level::O3, by the names of torch.compile's modes. docs/options.md has more. In none of
+// them a call overwrites the results of another.
+enum class Mode : std::uint8_t {
+  automatic,        // calls of three steps or more that come back to the same memory are replayed as CUDA graphs
+  reduce_overhead,  // so are all others, and sooner: a call depends less on the host. On the CPU the same as automatic
+  max_autotune,     // sets Level::O3; calls as under automatic
+};
+
 // Whether a compiled function rounds bf16 and f16 as the plain one does.
 enum class Precision : std::uint8_t {
   eager_exact,  // after every operation: the bits are those of eager calls
@@ -81,11 +89,12 @@ struct Dynamic {
 // also CompileError for kernels and Error beyond the limit; OutOfMemory where memory ends. State is as before the call
 // then.
 struct CompileOptions {
-  Dynamic dynamic = {};                                   // which sizes of the arguments are symbolic
-  Check check = Check::sampled;                           // how often the function is traced again and compared
-  BackendName backend = Backend::compiled;                // who runs it
-  Level level = Level::O2;                                // what the compilation of kernels takes time for
-  OnFailure on_compile_error = OnFailure::run_eagerly;    // where kernels cannot be compiled
+  Dynamic dynamic = {};                                 // which sizes of the arguments are symbolic
+  Check check = Check::sampled;                         // how often the function is traced again and compared
+  BackendName backend = Backend::compiled;              // who runs it
+  Level level = Level::O2;                              // what the compilation of kernels takes time for
+  Mode mode = Mode::automatic;                          // whether more calls are replayed as CUDA graphs, or Level::O3
+  OnFailure on_compile_error = OnFailure::run_eagerly;  // where kernels cannot be compiled
   OnFailure on_recompile_limit = OnFailure::run_eagerly;  // beyond recompile_limit
   int recompile_limit = 8;                                // specializations beyond the first, over the function's life
   int cache_size = 64;  // specializations kept; about the least recently used one goes first
@@ -115,7 +124,7 @@ struct CompileOptions {
   // Whether Params and Buffers that the function only reads count as constants, as PyTorch's freezing has it: from the
   // second call with the same values on, what kernels make of them (weights of products in the order in which they are
   // read) is kept, beside the values, and a batch norm in evaluation goes into the weights before it, which rounds
-  // differently. Other values may come at any time, and are seen. For inference on the CPU: training changes them.
+  // differently. Other values may come at any time, and are seen. For inference: training changes them.
   bool constant_parameters = false;
 };
 

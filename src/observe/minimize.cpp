@@ -329,11 +329,12 @@ GraphKeeper::GraphKeeper(const Function* like)
     return [=](std::span<const Tensor> inputs) {
       {
         const std::lock_guard lock(state->mutex);
-        state->parts.push_back({without_effects(copy_graph(graph_of(view))),
-                                {inputs.begin(), inputs.end()},
-                                {sizes_of_call.begin(), sizes_of_call.end()},
-                                {"minimize", registered_passes(current_passes.load()), device, options.level,
-                                 options.region, options.precision, options.float32_products, options.memory_budget}});
+        state->parts.push_back(
+            {without_effects(copy_graph(graph_of(view))),
+             {inputs.begin(), inputs.end()},
+             {sizes_of_call.begin(), sizes_of_call.end()},
+             {"minimize", registered_passes(current_passes.load()), device, options.level, options.region,
+              options.precision, options.float32_products, options.mode, options.memory_budget}});
       }
       return view.run(inputs);
     };
@@ -380,10 +381,11 @@ std::string check_graph(std::string_view text, const std::vector<Tensor>& inputs
             {"minimize",
              registered_passes(current_passes.load()),
              {},
-             options.level,
+             with_level_of_mode(options, loc).level,
              options.region,
              options.precision,
              options.float32_products,
+             options.mode,
              options.memory_budget}};
   for (const DimSymbol& symbol : part.graph.symbols) part.symbols.push_back(symbol.hint);
   if (part.graph.inputs.size() != inputs.size())

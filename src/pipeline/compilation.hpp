@@ -28,6 +28,7 @@ struct Compilation {
   std::span<const Update> updates;
   std::string title;
   ScheduleChoices choices = {};
+  bool reduces_overhead = false;
   std::vector<int> constant_inputs = {};
 };
 

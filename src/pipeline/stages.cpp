@@ -206,6 +206,7 @@ std::size_t launches(Target& target) {
                      graph.symbols.size(), target.compiled.functions);
     mark_host_buffers(plan, graph);
     plan.constant_arguments = compilation.constant_inputs;
+    plan.reduces_overhead = compilation.reduces_overhead;
     plan.source_path = target.compiled.source_path;
     plan.title = compilation.title;
     if (!target.compiled.origin.empty()) compilation.executable->cache.push_back("kernels: " + target.compiled.origin);

@@ -34,7 +34,8 @@ using Range = NumberTable::Range;
 using Owned = std::unique_ptr<Storage, void (*)(Storage*)>;
 
 constexpr std::size_t staging_alignment = 16;
-constexpr std::size_t least_to_record = 3;  // steps: fewer are launched as fast one by one
+// Steps: fewer are launched as fast one by one. But a plan that reduces overhead has all of them recorded.
+constexpr std::size_t least_to_record(const Plan& plan) { return plan.reduces_overhead ? 1 : 3; }
 
 // A value of the host in a plan of a device.
 struct StagedValue {
@@ -60,7 +61,7 @@ struct alignas(cache_lines) Frame {
   std::shared_ptr<const Constants::Kept> kept;  // of the constants of its call before
   bool points_to_kept = false;                  // `pointers` does, or has done so
 
-  Frame() = default;
+  explicit Frame(bool records_at_once) : recordings{Recordings(records_at_once), Recordings(records_at_once)} {}
   Frame(const Frame&) = delete;
   Frame& operator=(const Frame&) = delete;
   ~Frame() {
@@ -82,7 +83,8 @@ class PreparedPlan {
         numbers_(symbol_count_),
         sequence_(plan, numbers_, /*in_results=*/on_host()),
         constants_(plan, sequence_),
-        pieces_{pieces_where(false), pieces_where(true)} {
+        reduces_overhead_(plan.reduces_overhead),
+        pieces_{pieces_where(false, least_to_record(plan)), pieces_where(true, least_to_record(plan))} {
     for (const PlanBuffer& buffer : plan.buffers) {
       const bool is_staged = buffer.host && !is_on_host(buffer);
       staged_of_.push_back(is_staged ? static_cast<int>(staged_.size()) : -1);
@@ -238,7 +240,7 @@ class PreparedPlan {
     for (std::size_t i = 0; i < spares_.count(); ++i)
       if (std::atomic<Frame*>& spare = spares_.of(this_thread() + i); spare.load(std::memory_order_relaxed))
         if (Frame* frame = spare.exchange(nullptr, std::memory_order_acquire)) return frame;
-    auto frame = std::make_unique<Frame>();
+    auto frame = std::make_unique<Frame>(reduces_overhead_);
     frame->numbers = numbers_.constants();
     frame->pointers.resize(sequence_.pointers() + 1);  // the last is the workspace
     frame->symbols.resize(symbol_count_);
@@ -280,12 +282,12 @@ class PreparedPlan {
     bool any_recorded = false;
   };
   // A copy that one step begins and another waits for is in one piece with both.
-  Pieces pieces_where(bool checks_wait) const {
+  Pieces pieces_where(bool checks_wait, std::size_t least) const {
     std::vector<bool> can;
     for (std::size_t step = 0; step < sequence_.steps(); ++step)
       can.push_back(!on_host() && sequence_.step(step).can_be_recorded(checks_wait));
     const auto is_recorded = [](const Piece& piece) { return piece.is_recorded; };
-    Pieces pieces{divide(can, least_to_record)};
+    Pieces pieces{divide(can, least)};
     if (sequence_.has_transfers() && pieces.all.size() > 1) pieces.all = {{0, can.size(), false}};
     pieces.any_recorded = std::ranges::any_of(pieces.all, is_recorded);
     return pieces;
@@ -391,6 +393,7 @@ class PreparedPlan {
   std::vector<GivenValue> arguments_, results_;
   const Sequence sequence_;
   Constants constants_;
+  bool reduces_overhead_ = false;
   const std::array<Pieces, 2> pieces_;  // where checks do not wait, and do
   // Of a plan on a device: its calls, as far as they are counted. One of them is the first, one the first that is
   // recorded, one the first that is replayed.

@@ -39,12 +39,14 @@ const Recording* Recordings::find(std::span<void* const> pointers, std::span<con
 // Recording takes as long as some dozens of launches: it must have come back once, and recordings must be used.
 bool Recordings::is_worth_recording(std::span<void* const> pointers, std::span<const std::int64_t> numbers) {
   if (stopped_) return false;
-  if (recorded_ > most_entries && replayed_ < 8 * recorded_) return false;
+  if (at_once_ && entries_.size() < most_entries()) return true;
+  if (!at_once_ && recorded_ > most_entries() && replayed_ < 8 * recorded_) return false;
   const auto text = [](const auto& span) {
     return std::string_view(reinterpret_cast<const char*>(span.data()), span.size_bytes());
   };
   const std::uint64_t places = digest(text(pointers)).low ^ digest(text(numbers)).high;
   if (std::find(seen_.begin(), seen_.end(), places) != seen_.end()) return true;
+  if (seen_.size() < most_entries()) seen_.resize(most_entries());
   seen_[unseen_++ % seen_.size()] = places;
   return false;
 }
@@ -54,7 +56,7 @@ void Recordings::add(std::span<void* const> pointers, std::span<const std::int64
   ++recorded_;
   const auto oldest = std::min_element(entries_.begin(), entries_.end(),
                                        [](const Entry& a, const Entry& b) { return a.used < b.used; });
-  if (entries_.size() < most_entries)
+  if (entries_.size() < most_entries())
     entries_.push_back(std::move(entry));
   else
     *oldest = std::move(entry);

@@ -3,7 +3,6 @@
 // steps between can't be recorded, one for each run of those that can. In: pointers and sizes of a call. Out: its
 // recording, or whether it is worth one. Not for two threads at once: each frame of a plan has its own.
 #pragma once
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -27,6 +26,9 @@ using Recording = std::vector<std::unique_ptr<RecordedWork>>;
 
 class Recordings {
  public:
+  // `at_once`: places are recorded when they are new, as long as there is room, and nothing but an error ends
+  // recording.
+  explicit Recordings(bool at_once) : at_once_(at_once) {}
   // Null where there is none. It is there until the next add().
   const Recording* find(std::span<void* const> pointers, std::span<const std::int64_t> numbers);
   // A call that has none: whether the next one like it is likely to come.
@@ -43,10 +45,12 @@ class Recordings {
 
     bool is_for(std::span<void* const> pointers, std::span<const std::int64_t> numbers) const;
   };
-  static constexpr std::size_t most_entries = 4;  // as many places as results of a loop change between
+  // As many places as results of a loop change between. Who has no calls but these is recorded once for each.
+  std::size_t most_entries() const { return at_once_ ? 16 : 4; }
 
+  bool at_once_;
   std::vector<Entry> entries_;
-  std::array<std::uint64_t, most_entries> seen_{};  // digests of the latest calls that were not replayed
+  std::vector<std::uint64_t> seen_;  // digests of the latest calls that were not replayed, as many as entries
   std::uint64_t calls_ = 0, replayed_ = 0, recorded_ = 0, unseen_ = 0;
   bool stopped_ = false;
 };

@@ -17,8 +17,16 @@ std::string title(const Function& function) {
 }
 FunctionOptions options_of(const Function& function, std::uint64_t passes) {
   const CompileOptions& options = function.options;
-  return {title(function),   registered_passes(passes), function.chosen.device, options.level, options.region,
-          options.precision, options.float32_products,  options.memory_budget,  function.isa};
+  return {title(function),   registered_passes(passes), function.chosen.device, options.level,         options.region,
+          options.precision, options.float32_products,  options.mode,           options.memory_budget, function.isa};
+}
+CompileOptions with_level_of_mode(CompileOptions options, Loc loc) {
+  if (options.mode != Mode::max_autotune) return options;
+  if (options.level < Level::O2)
+    fail("compile", loc, "Mode::max_autotune is Level::O3, and Level::O", static_cast<int>(options.level),
+         " was asked for");
+  options.level = Level::O3;
+  return options;
 }
 
 namespace {
@@ -49,7 +57,7 @@ Function* make_function(const CompileOptions& options, Loc loc) {
   if (!(options.memory_budget >= 0 && options.memory_budget <= 1))
     fail("compile", loc, "memory_budget must be from 0 to 1, it is ", options.memory_budget);
   auto* function = new Function;
-  function->options = options;
+  function->options = with_level_of_mode(options, loc);
   function->options.backend = chosen.own;
   function->chosen = std::move(chosen);
   function->loc = loc;

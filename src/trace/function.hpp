@@ -85,6 +85,8 @@ struct Function {
 std::string title(const Function& function);
 // With the passes of a set (trace/registry.hpp).
 FunctionOptions options_of(const Function& function, std::uint64_t passes);
+// The options with the level that their mode asks for. Throws Error where it asks for another than they have.
+CompileOptions with_level_of_mode(CompileOptions options, Loc loc);
 void note_recompilation(Function& function, const std::string& reason);
 
 }  // namespace weft::detail

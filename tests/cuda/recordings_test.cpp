@@ -1,5 +1,5 @@
 // What calls on a device give where parts of them are replayed as CUDA graphs: around steps that can't be recorded,
-// and while their results are held. Skipped without a GPU.
+// under each mode, and while their results are held. Skipped without a GPU.
 #include <doctest/doctest.h>
 
 #include <stdexcept>
@@ -62,11 +62,13 @@ std::vector<std::vector<float>> results(const F& f) {
 template <Tensor (*part)(const Tensor&)>
 void check_part() {
   const test::KeepOptions keep;
-  const auto run = [&](bool graphs) {
-    options().cuda_graphs = graphs;
-    return results(compile([](const Tensor& x) { return several(part(several(x))); }));
-  };
-  CHECK(run(true) == run(false));
+  for (const Mode mode : {Mode::automatic, Mode::reduce_overhead}) {
+    const auto run = [&](bool graphs) {
+      options().cuda_graphs = graphs;
+      return results(compile([](const Tensor& x) { return several(part(several(x))); }, {.mode = mode}));
+    };
+    CHECK(run(true) == run(false));
+  }
 }
 
 bool host_throws = false;
@@ -85,27 +87,44 @@ TEST_CASE("parts of a call that are replayed around steps that can't be give wha
   check_part<factor>();
 }
 
+TEST_CASE("a call of one step or two gives the same in each mode, and results that are held stay as they are") {
+  const auto one = [](const Tensor& x) { return x * 2 + 1; };
+  const auto two = [](const Tensor& x) { return softmax(softmax(x, 0), 1); };
+  const auto check = [](const auto& f) {
+    const auto expected = results(f);
+    for (const Mode mode : {Mode::automatic, Mode::reduce_overhead, Mode::max_autotune})
+      CHECK(results(compile(f, {.mode = mode})) == results(compile(f)));
+    CHECK(results(compile(f)).size() == expected.size());
+  };
+  check(one);
+  check(two);
+}
+
 TEST_CASE("the host's code ends a call that is replayed, and state is as before") {
   const test::KeepOptions keep;
-  auto f = compile([](Tensor& state, const Tensor& x) {
-    const Tensor y = several(x);
-    host_call(may_throw, sum(y));
-    state = several(state + y);
-  });
-  Tensor state = input(1);
-  const Tensor x = input(2);
-  for (int i = 0; i < 12; ++i) f(state, x);
-  const std::vector<float> before = values(state);
-  host_throws = true;
-  CHECK_THROWS_WITH_AS(f(state, x), "enough", std::runtime_error);
-  CHECK(values(state) == before);
-  host_throws = false;
-  Tensor other = to(to(state, Device::cpu()), Device::cuda()).eval();
-  options().cuda_graphs = false;
-  f(other, x);
-  options().cuda_graphs = true;
-  f(state, x);
-  CHECK(values(state) == values(other));
+  for (const Mode mode : {Mode::automatic, Mode::reduce_overhead}) {
+    auto f = compile(
+        [](Tensor& state, const Tensor& x) {
+          const Tensor y = several(x);
+          host_call(may_throw, sum(y));
+          state = several(state + y);
+        },
+        {.mode = mode});
+    Tensor state = input(1);
+    const Tensor x = input(2);
+    for (int i = 0; i < 12; ++i) f(state, x);
+    const std::vector<float> before = values(state);
+    host_throws = true;
+    CHECK_THROWS_WITH_AS(f(state, x), "enough", std::runtime_error);
+    CHECK(values(state) == before);
+    host_throws = false;
+    Tensor other = to(to(state, Device::cpu()), Device::cuda()).eval();
+    options().cuda_graphs = false;
+    f(other, x);
+    options().cuda_graphs = true;
+    f(state, x);
+    CHECK(values(state) == values(other));
+  }
 }
 
 TEST_CASE("a check that is thrown in its call is, where the rest of the call is replayed") {

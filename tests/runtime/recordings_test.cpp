@@ -14,6 +14,7 @@ struct Counted final : RecordedWork {
 };
 
 struct Calls {
+  explicit Calls(bool at_once = false) : recordings(at_once) {}
   runtime::Recordings recordings;
   int done = 0, recorded = 0, replayed = 0;
   // With pointers that `at` determines, and a size.
@@ -72,6 +73,22 @@ TEST_CASE("calls that never come back, or come back too late, are not recorded f
   for (std::size_t i = 0; i < 400; ++i) calls.call(i / 2 % 50);  // twice each, then others
   CHECK(calls.recorded <= 5);
   CHECK(calls.done + calls.replayed == 500);
+}
+
+TEST_CASE("who reduces overhead has up to sixteen new calls recorded at once, then those that come back") {
+  Calls calls(/*at_once=*/true);
+  for (std::size_t i = 0; i < 48; ++i) calls.call(i % 16);
+  CHECK(calls.recorded == 16);
+  CHECK(calls.done == 16);
+  CHECK(calls.replayed == 32);
+  for (std::size_t i = 0; i < 200; ++i) calls.call(100 + i);  // they never come back
+  CHECK(calls.recorded == 16);
+  for (std::size_t i = 0; i < 400; ++i) calls.call(1000 + i / 2);  // twice each
+  CHECK(calls.recorded == 216);
+  Calls stopped(/*at_once=*/true);
+  stopped.recordings.stop();
+  for (int i = 0; i < 5; ++i) stopped.call(1);
+  CHECK(stopped.recorded == 0);
 }
 
 TEST_CASE("runs of steps that can be recorded are, but short ones, and all steps keep their order") {

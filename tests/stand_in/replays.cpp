@@ -1,5 +1,6 @@
-// replays DRIVER: what of a call is launched step by step and what as graphs, where some steps can't be recorded, and
-// where a step or a check ends the call. DRIVER is the path of the stand-in (bench/no_gpu), which counts. Ends with 0 when all is right.
+// replays DRIVER: what of a call is launched step by step and what as graphs, where some steps can't be recorded, by
+// CompileOptions::mode, and where a step or a check ends the call. DRIVER is the path of the stand-in (bench/no_gpu),
+// which counts. Ends with 0 when all is right.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -109,8 +110,8 @@ void around_many_host_calls() {
   Tensor y;
   for (int i = 0; i < 8; ++i) y = f(x);
   const Counts all = counts_of([&] { y = f(x); });
-  require(all.graphs == 1 && all.single > 0,
-          "short runs: " + std::to_string(all.graphs) + " graphs, " + std::to_string(all.single) + " launches");
+  require(all.graphs == 1 && all.single > 0, "short runs: " + std::to_string(all.graphs) + " graphs, " +
+                                                 std::to_string(all.single) + " launches");
 }
 
 // A check is thrown in the call where its state is not written in place: it is no part of a graph, what follows it is.
@@ -141,11 +142,40 @@ void around_a_check() {
     error = thrown.what();
   }
   fail_checks(0);
-  require(error.find("an index is out of range") != std::string::npos,
-          "a failed check is thrown in its call: " + error);
+  require(error.find("an index is out of range") != std::string::npos, "a failed check is thrown in its call: " + error);
   require(state.tensor().same(before), "state is as before the call");
   call();
   cuda::synchronize();
+}
+
+// Without them a call of two steps is launched step by step; and a replayed check still fails.
+void by_mode() {
+  const auto f = [](const Tensor& x) { return several(x, 2); };
+  const auto plain = compile(f), reduced = compile(f, {.mode = Mode::reduce_overhead});
+  const Tensor x = there(ones({32, 48}));
+  Tensor y = plain(x);
+  for (int i = 0; i < 6; ++i) y = plain(x);
+  const Counts launches = counts_of([&] { y = plain(x); });
+  require(launches.graphs == 0 && launches.single == 2, "two steps: " + std::to_string(launches.single));
+  y = reduced(x);
+  Tensor z = reduced(x);
+  z = {};
+  require_counts(counts_of([&] { z = reduced(x); }), 0, 1, "two steps under reduce_overhead, at the first repeat");
+  const auto look_up = compile([](const Tensor& table, const Tensor& index) { return gather(table, index); },
+                               {.mode = Mode::reduce_overhead});
+  const Tensor index = there(arange(4));
+  for (int i = 0; i < 4; ++i) y = look_up(x, index);
+  fail_checks(1);
+  const Counts failing = counts_of([&] { y = look_up(x, index); });
+  fail_checks(0);
+  require_counts(failing, 0, 1, "a call whose check fails");
+  std::string error;
+  try {
+    cuda::synchronize();
+  } catch (const Error& thrown) {
+    error = thrown.what();
+  }
+  require(error.find("an index is out of range") != std::string::npos, "a check that is replayed fails: " + error);
 }
 
 }  // namespace
@@ -159,5 +189,6 @@ int main(int count, char** arguments) {
   around_a_host_call();
   around_many_host_calls();
   around_a_check();
+  by_mode();
   return wrong == 0 ? 0 : 1;
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "trace/function.hpp"
 #include "trace/support.hpp"
 #include "weft/backends.hpp"
 #include "weft/expr.hpp"
@@ -308,6 +309,23 @@ TEST_CASE("The level at which libraries are timed gives the same product, up to 
   const auto f = [](const Tensor& x, const Tensor& y) { return matmul(x, y); };
   const Tensor plain = compile(f)(a, b), timed = compile(f, {.level = Level::O3})(a, b);
   CHECK(amax(abs(plain - timed)).item<float>() < 1e-3F);
+}
+
+TEST_CASE(
+    "The mode max_autotune is the level at which libraries are timed, and no lower one; no mode changes a result") {
+  const auto level = [](CompileOptions options) { return detail::with_level_of_mode(options, Loc()).level; };
+  CHECK(level({.mode = Mode::max_autotune}) == Level::O3);
+  CHECK(level({.level = Level::O3, .mode = Mode::max_autotune}) == Level::O3);
+  CHECK(level({.level = Level::O1, .mode = Mode::reduce_overhead}) == Level::O1);
+  CHECK(level({}) == Level::O2);
+  const auto f = [](const Tensor& x) { return sum(exp(x) * 2 + x, 0); };
+  CHECK(contains(message_of([&] { compile(f, {.level = Level::O1, .mode = Mode::max_autotune}); }),
+                 "[compile] Mode::max_autotune is Level::O3, and Level::O1 was asked for"));
+  const Tensor x = normal({8, 8}).eval();
+  for (const Mode mode : {Mode::automatic, Mode::reduce_overhead, Mode::max_autotune}) {
+    const auto g = compile(f, {.mode = mode});
+    for (int i = 0; i < 3; ++i) CHECK(numbers_of(g(x)) == numbers_of(f(x)));
+  }
 }
 
 TEST_CASE("Without fusion a training step, a loop and reductions of views give what fusion gives") {
