@@ -15,7 +15,8 @@
 // inside of a launch then, or makes one later (tests/at_exit).
 // fake_fail_checks(1): checks that this thread launches fail, until fake_fail_checks(0); fake_refuse_modules(n): the
 // next n modules can't be loaded; fake_counts(n): how many launches were made one by one so far, how many graphs were
-// launched, and how many launches these had (tests/stand_in).
+// launched, and how many launches these had, how many launches of graphs were changed; fake_digest(): of all launches
+// since it was asked last, with what they were given (tests/stand_in).
 #define _GNU_SOURCE
 #include <stdatomic.h>
 #include <stdint.h>
@@ -62,19 +63,28 @@ NEW(cuDevicePrimaryCtxRetain)
 OK(cuCtxSetCurrent)
 NEW(cuStreamCreate)
 OK(cuStreamSynchronize)
-// A graph is what its launches were given, of which a check's are all that is done.
+// A graph is its launches: what a kernel is given as words, by which a check fails.
 struct Launched {
+  void* function;
   int is_check;
-  uint64_t words[4];
+  size_t bytes;
+  uint64_t words[512];
+  void* extra[5];
 };
 struct Graph {
   int count, room;
-  struct Launched* launches;
+  struct Launched** launches;
 };
 static _Thread_local struct Graph* captured;
-static _Atomic int counts_of_launches[3];
+static _Atomic int counts_of_launches[4];
+static _Atomic uint64_t digest_of_launches;
 void fake_counts(int* to) {
-  for (int i = 0; i < 3; ++i) to[i] = counts_of_launches[i];
+  for (int i = 0; i < 4; ++i) to[i] = counts_of_launches[i];
+}
+uint64_t fake_digest(void) {
+  const uint64_t digest = digest_of_launches;
+  digest_of_launches = 0;
+  return digest;
 }
 int cuStreamBeginCapture_v2() {
   captured = calloc(1, sizeof *captured);
@@ -97,6 +107,39 @@ int cuMemHostGetDevicePointer_v2(uint64_t* d, void* h, unsigned f) {
 }
 OK(cuMemFreeHost)
 OK(cuStreamWaitEvent)
+int cuStreamGetCaptureInfo_v2(void* stream, int* status, void* id, void** graph, void* const** latest, size_t* count) {
+  *status = captured ? 1 : 0;
+  *graph = captured;
+  *count = captured && captured->count > 0;
+  if (*count) *latest = (void* const*)&captured->launches[captured->count - 1];
+  return 0;
+}
+int cuGraphGetNodes(void* graph, void** nodes, size_t* count) {
+  *count = ((struct Graph*)graph)->count;
+  return 0;
+}
+struct KernelNode {
+  void* function;
+  unsigned grid[3], block[3], shared;
+  void **parameters, **extra;
+  void *kernel, *context;
+};
+int cuGraphKernelNodeGetParams_v2(void* node, struct KernelNode* to) {
+  struct Launched* launched = node;
+  memset(to, 0, sizeof *to);
+  to->function = launched->function;
+  launched->extra[1] = launched->words, launched->extra[3] = &launched->bytes;
+  to->extra = launched->extra;
+  return 0;
+}
+// The program is the graph.
+int cuGraphExecKernelNodeSetParams_v2(void* program, void* node, const struct KernelNode* from) {
+  struct Launched* launched = node;
+  ++counts_of_launches[3];
+  launched->bytes = *(size_t*)from->extra[3];
+  memcpy(launched->words, from->extra[1], launched->bytes);
+  return 0;
+}
 int cuGraphInstantiateWithFlags(void** program, void* graph, unsigned long long flags) {
   *program = graph;
   return 0;
@@ -175,19 +218,23 @@ static void nap_us(const char* name) {
   if (v) usleep(atoi(v));
 }
 // The words of the arguments of a check are: what must hold, the device's word, a number, the host's word.
-static void do_launch(const uint64_t* words) {
-  if (!words || !checks_fail) return;
-  int* error = (int*)words[1];
-  if (*error == 0) *error = *(volatile int*)words[3] = (int)words[2];
+static void do_launch(const struct Launched* it) {
+  uint64_t digest = digest_of_launches;
+  for (size_t i = 0; i <= it->bytes / 8; ++i)
+    digest = (digest ^ (i == 0 ? (uint64_t)it->function : it->words[i - 1])) * 0x9E3779B97F4A7C15u,
+    digest ^= digest >> 29;
+  digest_of_launches = digest;
+  if (!it->is_check || !checks_fail) return;
+  int* error = (int*)it->words[1];
+  if (*error == 0) *error = *(volatile int*)it->words[3] = (int)it->words[2];
 }
-static void capture_launch(const uint64_t* words) {
+static void capture_launch(const struct Launched* it) {
   if (captured->count == captured->room) {
     captured->room = 2 * captured->room + 8;
     captured->launches = realloc(captured->launches, captured->room * sizeof *captured->launches);
   }
-  struct Launched* launched = &captured->launches[captured->count++];
-  launched->is_check = words != NULL;
-  if (words) memcpy(launched->words, words, sizeof launched->words);
+  struct Launched* own = captured->launches[captured->count++] = malloc(sizeof *own);
+  *own = *it;
 }
 static int launch(void* function, void** extra) {
   if (has_ended && !ends_it) {
@@ -196,11 +243,13 @@ static int launch(void* function, void** extra) {
   }
   ++launching;
   nap_us("FAKE_LAUNCH_US");
-  const uint64_t* words = function == check_function ? extra[1] : NULL;
+  struct Launched it = {function, function == check_function, extra ? *(size_t*)extra[3] : 0};
+  if (it.bytes > sizeof it.words) it.bytes = sizeof it.words;
+  if (extra) memcpy(it.words, extra[1], it.bytes);
   if (captured)
-    capture_launch(words);
+    capture_launch(&it);
   else
-    ++counts_of_launches[0], do_launch(words);
+    ++counts_of_launches[0], do_launch(&it);
   --launching;
   return 0;
 }
@@ -208,7 +257,7 @@ int cuGraphLaunch(void* program, void* stream) {
   const struct Graph* graph = program;
   ++counts_of_launches[1];
   counts_of_launches[2] += graph->count;
-  for (int i = 0; i < graph->count; ++i) do_launch(graph->launches[i].is_check ? graph->launches[i].words : NULL);
+  for (int i = 0; i < graph->count; ++i) do_launch(graph->launches[i]);
   return 0;
 }
 int cuLaunchKernel(void* f, unsigned a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned g, unsigned shared,
@@ -239,8 +288,9 @@ NEW(cublasLtMatmulDescCreate)
 OK(cublasLtMatmulDescDestroy)
 OK(cublasLtMatmulDescSetAttribute)
 NEW(cublasLtMatrixLayoutCreate)
-OK(cublasLtMatrixLayoutDestroy) OK(cublasLtMatrixLayoutSetAttribute) NEW(cublasLtMatmulPreferenceCreate)
-    OK(cublasLtMatmulPreferenceDestroy) OK(cublasLtMatmulPreferenceSetAttribute) struct H {
+OK(cublasLtMatrixLayoutDestroy)
+OK(cublasLtMatrixLayoutSetAttribute) NEW(cublasLtMatmulPreferenceCreate) OK(cublasLtMatmulPreferenceDestroy)
+    OK(cublasLtMatmulPreferenceSetAttribute) struct H {
   uint64_t data[8];
   size_t workspace;
   int state;
@@ -292,8 +342,9 @@ int cudnnSetTensorNdDescriptor(struct T* t, int type, int count, const int* size
 }
 NEW(cudnnCreateFilterDescriptor)
 OK(cudnnDestroyFilterDescriptor)
-OK(cudnnSetFilterNdDescriptor) NEW(cudnnCreateConvolutionDescriptor) OK(cudnnDestroyConvolutionDescriptor)
-    OK(cudnnSetConvolutionNdDescriptor) OK(cudnnSetConvolutionMathType) OK(cudnnSetConvolutionGroupCount) struct A {
+OK(cudnnSetFilterNdDescriptor)
+NEW(cudnnCreateConvolutionDescriptor) OK(cudnnDestroyConvolutionDescriptor) OK(cudnnSetConvolutionNdDescriptor)
+    OK(cudnnSetConvolutionMathType) OK(cudnnSetConvolutionGroupCount) struct A {
   int algorithm, status;
   float ms;
   int unused;
@@ -329,9 +380,10 @@ ALG(cudnnGetConvolutionBackwardFilterAlgorithm_v7, is_named(a))
   }
 WS(cudnnGetConvolutionForwardWorkspaceSize)
 WS(cudnnGetConvolutionBackwardDataWorkspaceSize)
-WS(cudnnGetConvolutionBackwardFilterWorkspaceSize) OK(cudnnConvolutionForward) NEW(cudnnCreateActivationDescriptor)
-    OK(cudnnDestroyActivationDescriptor) OK(cudnnSetActivationDescriptor) OK(cudnnConvolutionBiasActivationForward)
-        OK(cudnnConvolutionBackwardData) OK(cudnnConvolutionBackwardFilter) size_t cudnnGetVersion() {
+WS(cudnnGetConvolutionBackwardFilterWorkspaceSize)
+OK(cudnnConvolutionForward) NEW(cudnnCreateActivationDescriptor) OK(cudnnDestroyActivationDescriptor)
+    OK(cudnnSetActivationDescriptor) OK(cudnnConvolutionBiasActivationForward) OK(cudnnConvolutionBackwardData)
+        OK(cudnnConvolutionBackwardFilter) size_t cudnnGetVersion() {
   const char* v = getenv("FAKE_DNN_VERSION");
   return v ? atoi(v) : 92000;
 }

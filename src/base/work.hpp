@@ -1,19 +1,24 @@
 // Work for a device's queue that is recorded once: its steps, and on which lane and after which others each runs.
 #pragma once
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace weft {
 
 struct Queue;
 
-// The steps of a piece of work, by reference: what puts step number i on a queue.
+// The steps of a piece of work, by reference: what puts step number i on a queue. `may_change`: what is recorded of it
+// will be asked to change.
 class Work {
  public:
   template <class F>
-  explicit Work(const F& put)
-      : put_(&put), call_([](const void* f, std::size_t step, Queue* on) { (*static_cast<const F*>(f))(step, on); }) {}
+  explicit Work(const F& put, bool may_change = false)
+      : may_change(may_change),
+        put_(&put),
+        call_([](const void* f, std::size_t step, Queue* on) { (*static_cast<const F*>(f))(step, on); }) {}
   void put(std::size_t step, Queue* on) const { call_(put_, step, on); }
+  const bool may_change;
 
  private:
   const void* put_;
@@ -31,6 +36,9 @@ class RecordedWork {
  public:
   virtual ~RecordedWork() = default;
   virtual void replay(Queue* queue) const = 0;
+  // Replays to come do what `work` puts now for these steps; those that are queued do what they did. False, with
+  // nothing changed, where a step can't be changed so. What throws must not be replayed again.
+  virtual bool change(std::span<const std::size_t> /*steps*/, const Work& /*work*/) { return false; }
 };
 
 // Moments of work on a device: each mark is reached when what was queued before it has been done.

@@ -160,7 +160,9 @@ class PreparedPlan {
     const bool record = queue && pieces.any_recorded && options().cuda_graphs && !watch;
     Recordings& recordings = frame.recordings[checks_wait];
     if (record) frame.pointers.back() = scratch;
-    const Recording* const recording = record ? recordings.find(frame.pointers, symbols) : nullptr;
+    const Recording* recording = record ? recordings.find(frame.pointers, symbols) : nullptr;
+    const bool comes_back = record && !recording && recordings.is_worth_recording(frame.pointers, symbols);
+    if (record && !recording && !comes_back) recording = move_to(frame, symbols, pieces, recordings, run_step);
     {
       const WatchedCall seen(sequence_, watch, plan, frame, checks_wait);
       try {
@@ -176,8 +178,8 @@ class PreparedPlan {
         throw;
       }
     }
-    if (record && !recording && recordings.is_worth_recording(frame.pointers, symbols))
-      record_call(frame, symbols, pieces, recordings, run_step);
+    if (record && !recording && (comes_back || is_moving(frame, symbols, recordings)))
+      record_call(frame, symbols, pieces, recordings, run_step, /*moves=*/!comes_back);
     if (!staged_.empty()) bring_back(frame, results, queue);
     if (queue && first_calls_.load(std::memory_order_relaxed) < most_first_calls) [[unlikely]] {
       first_calls_.fetch_add(1, std::memory_order_relaxed);
@@ -296,7 +298,7 @@ class PreparedPlan {
   // The call has been done: that it can't be recorded is no error of it.
   template <class RunStep>
   void record_call(Frame& frame, std::span<const std::int64_t> symbols, const Pieces& pieces, Recordings& recordings,
-                   const RunStep& run_step) const {
+                   const RunStep& run_step, bool moves) const {
     try {
       const std::vector<std::vector<Touched>> touched = sequence_.touched(frame.pointers, frame.numbers);
       Recording recording;
@@ -304,13 +306,54 @@ class PreparedPlan {
         if (!piece.is_recorded) continue;
         const auto put = [&](std::size_t step, Queue* on) { run_step(piece.first + step, on); };
         const std::span own = std::span(touched).subspan(piece.first, piece.last - piece.first);
-        recording.push_back(memory().record(device_, assign_lanes(own), Work(put)));
+        recording.push_back(memory().record(device_, assign_lanes(own), Work(put, moves)));
       }
-      recordings.add(frame.pointers, symbols, std::move(recording));
+      if (moves)
+        recordings.add_moving(frame.pointers, symbols, std::move(recording));
+      else
+        recordings.add(frame.pointers, symbols, std::move(recording));
     } catch (const Error& error) {
       recordings.stop();
       logging::warn_once(std::string("a call is not replayed as CUDA graphs: ") + error.what());
     }
+  }
+
+  // Steps whose nodes are changed for a call; each takes about as long as two launches.
+  std::size_t most_moved() const { return sequence_.steps() / 4; }
+  // Whether calls have the same sizes and differ in where few steps' values lie.
+  bool is_moving(const Frame& frame, std::span<const std::int64_t> symbols, Recordings& recordings) const {
+    if (sequence_.has_transfers() || sequence_.is_collective() || most_moved() == 0) return false;
+    const std::vector<void*> before = recordings.note_missed(frame.pointers, symbols);
+    if (before.empty()) return false;
+    const std::size_t moved = sequence_.moved_steps(before, frame.pointers).size();
+    return moved > 0 && moved <= most_moved();
+  }
+  // The recording that moves, once its steps have this call's pointers; null where they can't have them.
+  template <class RunStep>
+  const Recording* move_to(Frame& frame, std::span<const std::int64_t> symbols, const Pieces& pieces,
+                           Recordings& recordings, const RunStep& run_step) const {
+    Recordings::Moving* const moving = recordings.moving(symbols);
+    if (!moving || !sequence_.share_alike(moving->pointers, frame.pointers, frame.numbers)) return nullptr;
+    const std::vector<std::size_t> moved = sequence_.moved_steps(moving->pointers, frame.pointers);
+    if (moved.size() > most_moved()) return nullptr;
+    try {
+      auto piece_of_recording = moving->recording.begin();
+      for (const Piece& piece : pieces.all) {
+        if (!piece.is_recorded) continue;
+        std::vector<std::size_t> own;
+        for (const std::size_t step : moved)
+          if (step >= piece.first && step < piece.last) own.push_back(step - piece.first);
+        const auto put = [&](std::size_t step, Queue* on) { run_step(piece.first + step, on); };
+        RecordedWork& work = **piece_of_recording++;
+        if (!own.empty() && !work.change(own, Work(put))) return recordings.stop_moving(), nullptr;
+      }
+    } catch (const Error&) {  // who launches the steps is told
+      recordings.stop_moving();
+      return nullptr;
+    }
+    moving->pointers.assign(frame.pointers.begin(), frame.pointers.end());
+    recordings.note_moved();
+    return &moving->recording;
   }
 
   std::size_t bytes_of(const StagedValue& value, const Frame& frame) const {

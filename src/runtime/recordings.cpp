@@ -1,6 +1,7 @@
 #include "runtime/recordings.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/hash.hpp"
 
@@ -33,6 +34,8 @@ const Recording* Recordings::find(std::span<void* const> pointers, std::span<con
     ++replayed_;
     return &entry.recording;
   }
+  if (moving_ && std::ranges::equal(moving_->numbers, numbers) && std::ranges::equal(moving_->pointers, pointers))
+    return &moving_->recording;
   return nullptr;
 }
 
@@ -49,6 +52,25 @@ bool Recordings::is_worth_recording(std::span<void* const> pointers, std::span<c
   if (seen_.size() < most_entries()) seen_.resize(most_entries());
   seen_[unseen_++ % seen_.size()] = places;
   return false;
+}
+
+Recordings::Moving* Recordings::moving(std::span<const std::int64_t> numbers) {
+  return moving_ && std::ranges::equal(moving_->numbers, numbers) ? &*moving_ : nullptr;
+}
+
+// As of others: what is made must be used.
+std::vector<void*> Recordings::note_missed(std::span<void* const> pointers, std::span<const std::int64_t> numbers) {
+  const bool may = moves_ && !stopped_ && (made_to_move_ < 4 || moved_ >= 8 * made_to_move_);
+  const bool is_same = !missed_.empty() && std::ranges::equal(missed_numbers_, numbers);
+  std::vector<void*> before = std::exchange(missed_, {pointers.begin(), pointers.end()});
+  missed_numbers_.assign(numbers.begin(), numbers.end());
+  return may && is_same ? before : std::vector<void*>();
+}
+
+void Recordings::add_moving(std::span<void* const> pointers, std::span<const std::int64_t> numbers,
+                            Recording recording) {
+  ++made_to_move_;
+  moving_ = {{pointers.begin(), pointers.end()}, {numbers.begin(), numbers.end()}, std::move(recording)};
 }
 
 void Recordings::add(std::span<void* const> pointers, std::span<const std::int64_t> numbers, Recording recording) {

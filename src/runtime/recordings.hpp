@@ -5,6 +5,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -34,7 +35,22 @@ class Recordings {
   // A call that has none: whether the next one like it is likely to come.
   bool is_worth_recording(std::span<void* const> pointers, std::span<const std::int64_t> numbers);
   void add(std::span<void* const> pointers, std::span<const std::int64_t> numbers, Recording recording);
-  void stop() { stopped_ = true; }  // nothing is worth recording from here on
+
+  // A recording whose pointers are changed to those of calls that do not come back.
+  struct Moving {
+    std::vector<void*> pointers;  // as it is now
+    std::vector<std::int64_t> numbers;
+    Recording recording;
+  };
+  // Null where there is none for such numbers.
+  Moving* moving(std::span<const std::int64_t> numbers);
+  void note_moved() { ++moved_; }
+  // A call that was not replayed: the pointers of the one before it, if it had the same numbers and a recording that
+  // moves may be made; else none. They are these from here on.
+  std::vector<void*> note_missed(std::span<void* const> pointers, std::span<const std::int64_t> numbers);
+  void add_moving(std::span<void* const> pointers, std::span<const std::int64_t> numbers, Recording recording);
+  void stop_moving() { moving_ = {}, moves_ = false; }  // a step can't be changed
+  void stop() { stopped_ = true; }                      // nothing is worth recording from here on
 
  private:
   struct Entry {
@@ -50,6 +66,11 @@ class Recordings {
 
   bool at_once_;
   std::vector<Entry> entries_;
+  std::optional<Moving> moving_;
+  std::vector<void*> missed_;
+  std::vector<std::int64_t> missed_numbers_;
+  std::uint64_t moved_ = 0, made_to_move_ = 0;
+  bool moves_ = true;
   std::vector<std::uint64_t> seen_;  // digests of the latest calls that were not replayed, as many as entries
   std::uint64_t calls_ = 0, replayed_ = 0, recorded_ = 0, unseen_ = 0;
   bool stopped_ = false;

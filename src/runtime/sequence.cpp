@@ -1,5 +1,6 @@
 #include "runtime/sequence.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "base/fail.hpp"
@@ -37,6 +38,9 @@ void Sequence::add(const Launch& launch, NumberTable& numbers) {
     const PlanBuffer& it = buffers_.at(static_cast<std::size_t>(buffer));
     if (!it.host && (it.kind == PlanBuffer::Kind::argument || it.kind == PlanBuffer::Kind::result))
       patches_.push_back({table_.size(), it.kind == PlanBuffer::Kind::result, it.index});
+    if ((it.kind == PlanBuffer::Kind::argument || it.kind == PlanBuffer::Kind::result) &&
+        std::ranges::find(table_, buffer) == table_.end())
+      outside_.push_back(table_.size());
     if (it.in_result >= 0) lodgers_.push_back({table_.size(), it.in_result, it.offset.constant()});
     if (it.kind == PlanBuffer::Kind::error) errors_.push_back(table_.size());
     transfers_ = transfers_ || is_on_host(it);
@@ -178,6 +182,40 @@ void Sequence::bind(std::span<void*> pointers, std::span<void* const> arguments,
   if (errors_.empty()) return;
   void* const error_word = device_interface(device_.type).error_word(device_);
   for (const std::size_t at : errors_) pointers[at] = error_word;
+}
+
+std::vector<std::size_t> Sequence::moved_steps(std::span<void* const> before, std::span<void* const> now) const {
+  std::vector<std::size_t> moved;
+  const bool workspace = before[table_.size()] != now[table_.size()];
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    const std::size_t first = steps_[s].table, count = end_of(s) - first;
+    if ((workspace && steps_[s].step->has_workspace()) ||
+        !std::ranges::equal(before.subspan(first, count), now.subspan(first, count)))
+      moved.push_back(s);
+  }
+  return moved;
+}
+
+// Temporaries lie in the plan's own memory or in a result, constants and the error word in memory of their own.
+bool Sequence::share_alike(std::span<void* const> before, std::span<void* const> now,
+                           std::span<const std::int64_t> numbers) const {
+  const auto bytes_at = [&](std::size_t place) {
+    const auto buffer = static_cast<std::size_t>(table_[place]);
+    return static_cast<std::intptr_t>(storage_bytes(buffers_[buffer].dtype, numbers[elements_[buffer].begin]));
+  };
+  const auto distance = [](std::span<void* const> pointers, std::size_t a, std::size_t b) {
+    return reinterpret_cast<std::intptr_t>(pointers[b]) - reinterpret_cast<std::intptr_t>(pointers[a]);
+  };
+  for (const std::size_t a : outside_) {
+    if (before[a] == now[a]) continue;
+    for (const std::size_t b : outside_) {
+      const std::intptr_t was = distance(before, a, b), is = distance(now, a, b), after = bytes_at(a),
+                          ahead = -bytes_at(b);
+      const bool shared = ahead < was && was < after, shares = ahead < is && is < after;
+      if ((shared || shares) && was != is) return false;
+    }
+  }
+  return true;
 }
 
 std::vector<std::vector<Touched>> Sequence::touched(std::span<void* const> pointers,

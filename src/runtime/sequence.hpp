@@ -98,6 +98,13 @@ class Sequence {
       run(step, call);
     }
   }
+  // Between two calls of the same numbers: the steps of which a pointer differs, or the workspace, which follows the
+  // table.
+  std::vector<std::size_t> moved_steps(std::span<void* const> before, std::span<void* const> now) const;
+  // Between two such calls: whether arguments and results lie to each other as they did wherever two have memory in
+  // common. Then the steps depend on each other as they did.
+  bool share_alike(std::span<void* const> before, std::span<void* const> now,
+                   std::span<const std::int64_t> numbers) const;
   // What each step reads and writes, at these addresses.
   std::vector<std::vector<Touched>> touched(std::span<void* const> pointers,
                                             std::span<const std::int64_t> numbers) const;
@@ -134,7 +141,8 @@ class Sequence {
   std::vector<bool> writes_;  // by pointer: whether its step writes it
   std::vector<Patch> patches_;
   std::vector<Lodger> lodgers_;
-  std::vector<std::size_t> errors_;  // where the error word is in the table
+  std::vector<std::size_t> errors_;   // where the error word is in the table
+  std::vector<std::size_t> outside_;  // where each argument and result is first
   std::vector<Vacancy> vacancies_;
   std::vector<ReadyStep> steps_;
   bool wants_workspace_ = false, collective_ = false, transfers_ = false;

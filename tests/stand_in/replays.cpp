@@ -17,6 +17,7 @@ namespace {
 
 void (*fail_checks)(int) = nullptr;
 void (*count_launches)(int*) = nullptr;
+std::uint64_t (*take_digest)() = nullptr;
 int wrong = 0;
 
 void require(bool right, const std::string& what) {
@@ -25,15 +26,17 @@ void require(bool right, const std::string& what) {
   ++wrong;
 }
 
-// Launches one by one, graphs, and the launches in these.
+// Launches one by one, graphs, the launches in these, and changes of them.
 struct Counts {
-  int single = 0, graphs = 0, in_graphs = 0;
+  int single = 0, graphs = 0, in_graphs = 0, changed = 0;
   static Counts now() {
-    int all[3];
+    int all[4];
     count_launches(all);
-    return {all[0], all[1], all[2]};
+    return {all[0], all[1], all[2], all[3]};
   }
-  Counts operator-(const Counts& o) const { return {single - o.single, graphs - o.graphs, in_graphs - o.in_graphs}; }
+  Counts operator-(const Counts& o) const {
+    return {single - o.single, graphs - o.graphs, in_graphs - o.in_graphs, changed - o.changed};
+  }
 };
 void require_counts(const Counts& is, int single, int graphs, const std::string& where) {
   require(is.single == single && is.graphs == graphs, where + ": " + std::to_string(is.single) + " launches and " +
@@ -110,8 +113,8 @@ void around_many_host_calls() {
   Tensor y;
   for (int i = 0; i < 8; ++i) y = f(x);
   const Counts all = counts_of([&] { y = f(x); });
-  require(all.graphs == 1 && all.single > 0, "short runs: " + std::to_string(all.graphs) + " graphs, " +
-                                                 std::to_string(all.single) + " launches");
+  require(all.graphs == 1 && all.single > 0,
+          "short runs: " + std::to_string(all.graphs) + " graphs, " + std::to_string(all.single) + " launches");
 }
 
 // A check is thrown in the call where its state is not written in place: it is no part of a graph, what follows it is.
@@ -142,10 +145,39 @@ void around_a_check() {
     error = thrown.what();
   }
   fail_checks(0);
-  require(error.find("an index is out of range") != std::string::npos, "a failed check is thrown in its call: " + error);
+  require(error.find("an index is out of range") != std::string::npos,
+          "a failed check is thrown in its call: " + error);
   require(state.tensor().same(before), "state is as before the call");
   call();
   cuda::synchronize();
+}
+
+// Inputs that lie elsewhere in each call: kernels that read them, or write the result, get their pointers in the graph,
+// and do what they do one by one.
+void at_new_places() {
+  const auto f = compile([](const Tensor& x, const Tensor& w) { return several(several(x, 1) * w, 19); });
+  std::vector<Tensor> inputs;
+  for (int i = 0; i < 40; ++i) inputs.push_back(there(full({32, 48}, i)));
+  const Tensor w = there(ones({32, 48}));
+  for (std::size_t i = 0; i < 3; ++i) f(inputs[i], w);
+  for (std::size_t i = 3; i < inputs.size(); ++i) {
+    take_digest();
+    const Counts all = counts_of([&] { f(inputs[i], w); });
+    const std::uint64_t moved = take_digest();
+    require_counts(all, 0, 1, "an input at a new place");
+    require(all.changed == 1, "an input at a new place changes " + std::to_string(all.changed) + " kernels");
+    options().cuda_graphs = false;
+    f(inputs[i], w);
+    options().cuda_graphs = true;
+    require(moved == take_digest(), "a graph that was changed does what its steps do one by one");
+  }
+  // Where an argument begins to share memory with another, steps depend on each other differently.
+  const auto g = compile([](const Tensor& a, const Tensor& b) { return several(a, 10) + several(b, 10); });
+  for (std::size_t i = 0; i < 6; ++i) g(inputs[i], inputs[i + 10]);
+  const Counts apart = counts_of([&] { g(inputs[7], inputs[17]); });
+  require_counts(apart, 0, 1, "two inputs at new places");
+  const Counts shared = counts_of([&] { g(inputs[9], inputs[9]); });
+  require(shared.graphs == 0 && shared.changed == 0, "one input in both places is another call");
 }
 
 // Without them a call of two steps is launched step by step; and a replayed check still fails.
@@ -184,11 +216,13 @@ int main(int count, char** arguments) {
   void* const driver = count == 2 ? dlopen(arguments[1], RTLD_NOW) : nullptr;
   fail_checks = driver ? reinterpret_cast<void (*)(int)>(dlsym(driver, "fake_fail_checks")) : nullptr;
   count_launches = driver ? reinterpret_cast<void (*)(int*)>(dlsym(driver, "fake_counts")) : nullptr;
-  if (!fail_checks || !count_launches) return 2;
+  take_digest = driver ? reinterpret_cast<std::uint64_t (*)()>(dlsym(driver, "fake_digest")) : nullptr;
+  if (!fail_checks || !count_launches || !take_digest) return 2;
   options().cuda_graphs = true;
   around_a_host_call();
   around_many_host_calls();
   around_a_check();
+  at_new_places();
   by_mode();
   return wrong == 0 ? 0 : 1;
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <stop_token>
 #include <thread>
 #include <utility>
@@ -143,9 +144,49 @@ class Lanes {
   std::array<bool, most_lanes> joined_{};
 };
 
+bool can_change_nodes() {
+  const Driver& call = driver();
+  return call.cuStreamGetCaptureInfo_v2 && call.cuGraphKernelNodeGetParams_v2 && call.cuGraphExecKernelNodeSetParams_v2;
+}
+
+// A step of one kernel, as it has been captured.
+struct CapturedStep {
+  DriverNode* node = nullptr;  // null: the step is no single kernel
+  KernelNode kernel;           // whose arguments the graph owns
+};
+// Of what is put on a stream next.
+class CapturedSteps {
+ public:
+  explicit CapturedSteps(Stream* stream) { count_nodes(stream); }
+  CapturedStep latest(Stream* stream) {
+    const std::size_t before = count_;
+    const auto nodes = count_nodes(stream);
+    CapturedStep step;
+    if (count_ == before + 1 && nodes.size() == 1 &&
+        driver().cuGraphKernelNodeGetParams_v2(nodes[0], &step.kernel) == 0)
+      step.node = nodes[0];
+    return step;
+  }
+
+ private:
+  // What the next node of the stream would depend on.
+  std::span<DriverNode* const> count_nodes(Stream* stream) {
+    int status = 0;
+    DriverGraph* graph = nullptr;
+    DriverNode* const* latest = nullptr;
+    std::size_t latest_count = 0;
+    if (driver().cuStreamGetCaptureInfo_v2(stream, &status, nullptr, &graph, &latest, &latest_count) != 0 || !graph ||
+        driver().cuGraphGetNodes(graph, nullptr, &count_) != 0)
+      return {};
+    return {latest, latest_count};
+  }
+  std::size_t count_ = 0;
+};
+
 class DeviceRecording final : public RecordedWork {
  public:
   DeviceRecording(Device device, std::span<const Ordered> steps, const Work& work) : device_(device) {
+    const bool may_change = work.may_change && can_change_nodes();
     DeviceState& state = use(device);
     const std::lock_guard lock(state.mutex);
     Stream* const stream = state.recorded[0].stream;
@@ -159,9 +200,16 @@ class DeviceRecording final : public RecordedWork {
         for (const std::size_t other : step.after) waited_for[other] = true;
       Lanes lanes(state, steps);
       lanes.begin();
+      std::optional<CapturedSteps> captured;
+      if (may_change) captured.emplace(stream);
       for (std::size_t i = 0; i < steps.size(); ++i) {
+        if (may_change) steps_.push_back({steps[i].lane, {}});
         if (steps[i].lane < 0) continue;
+        const std::size_t kept = state.kept_by_recording.size();
         work.put(i, lanes.queue_for(steps[i]));
+        const auto lane = static_cast<std::size_t>(steps[i].lane);
+        if (may_change) steps_[i].captured = captured->latest(state.recorded[lane].stream);
+        if (may_change && state.kept_by_recording.size() > kept) steps_[i].captured = {};
         if (waited_for[i]) lanes.mark(i, static_cast<std::size_t>(steps[i].lane));
       }
       lanes.end();
@@ -172,7 +220,10 @@ class DeviceRecording final : public RecordedWork {
     }
     check(driver().cuStreamEndCapture(stream, &graph), "cuStreamEndCapture");
     const int made = driver().cuGraphInstantiateWithFlags(&program_, graph, 0);
-    driver().cuGraphDestroy(graph);
+    if (may_change && made == 0)
+      graph_ = graph;
+    else
+      driver().cuGraphDestroy(graph);
     check(made, "cuGraphInstantiate");
     kept_ = std::exchange(state.kept_by_recording, {});
   }
@@ -184,6 +235,7 @@ class DeviceRecording final : public RecordedWork {
       use(device_);
       wait(device_);  // it may still run
       driver().cuGraphExecDestroy(program_);
+      if (graph_) driver().cuGraphDestroy(graph_);
     } catch (const Error&) {  // the driver has failed, and the program is gone with it
     }
   }
@@ -191,10 +243,71 @@ class DeviceRecording final : public RecordedWork {
     const std::lock_guard lock(use(device_).in_one_piece);
     check(driver().cuGraphLaunch(program_, queue->stream), "cuGraphLaunch");
   }
+  // Each of these steps is captured alone. All are looked at before the first is changed: each is still one kernel, the
+  // same, launched the same way, so that it differs in its arguments alone.
+  bool change(std::span<const std::size_t> steps, const Work& work) override {
+    DeviceState& state = use(device_);
+    const std::lock_guard lock(state.mutex);
+    std::vector<KernelNode> kernels;
+    std::vector<ScratchGraph> graphs(steps.size());  // what arguments lie in
+    for (std::size_t k = 0; k < steps.size(); ++k) {
+      const Step& step = steps_.at(steps[k]);
+      if (!step.captured.node) return false;
+      const CapturedStep now =
+          graphs[k].capture(state, static_cast<std::size_t>(step.lane), [&](Queue* on) { work.put(steps[k], on); });
+      const KernelNode &is = now.kernel, &was = step.captured.kernel;
+      if (!now.node || is.function != was.function || is.kernel != was.kernel ||
+          !std::ranges::equal(is.grid, was.grid) || !std::ranges::equal(is.block, was.block) ||
+          is.shared_bytes != was.shared_bytes)
+        return false;
+      kernels.push_back(is);
+    }
+    for (std::size_t k = 0; k < steps.size(); ++k)
+      check(driver().cuGraphExecKernelNodeSetParams_v2(program_, steps_[steps[k]].captured.node, &kernels[k]),
+            "cuGraphExecKernelNodeSetParams");
+    return true;
+  }
 
  private:
+  struct Step {
+    int lane;
+    CapturedStep captured;
+  };
+  // One step alone.
+  struct ScratchGraph {
+    DriverGraph* graph = nullptr;
+    ScratchGraph() = default;
+    ScratchGraph(const ScratchGraph&) = delete;
+    ~ScratchGraph() {
+      if (graph) driver().cuGraphDestroy(graph);
+    }
+    template <class Put>
+    CapturedStep capture(DeviceState& state, std::size_t lane, const Put& put) {
+      Queue& queue = state.recorded[lane];
+      state.kept_by_recording.clear();
+      state.ends_in_kernel[lane] = state.follows_kernel[lane] = false;
+      constexpr int relaxed = 2;
+      check(driver().cuStreamBeginCapture_v2(queue.stream, relaxed), "cuStreamBeginCapture");
+      CapturedStep step;
+      try {
+        CapturedSteps captured(queue.stream);
+        put(&queue);
+        step = captured.latest(queue.stream);
+      } catch (...) {
+        driver().cuStreamEndCapture(queue.stream, &graph);
+        state.kept_by_recording.clear();
+        throw;
+      }
+      check(driver().cuStreamEndCapture(queue.stream, &graph), "cuStreamEndCapture");
+      if (!std::exchange(state.kept_by_recording, {}).empty()) step = {};
+      return step;
+    }
+  };
+
   Device device_;
   DriverProgram* program_ = nullptr;
+  DriverGraph* graph_ = nullptr;  // whose nodes name those of the program; null where it does not change
+  std::vector<Step> steps_;
   std::vector<std::shared_ptr<const void>> kept_;
 };
 

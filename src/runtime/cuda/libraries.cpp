@@ -66,6 +66,8 @@ bool is_found(const Table& (*table)(), std::string* why = nullptr) {
 
 #define WEFT_SYMBOL(name) \
   Symbol { #name, reinterpret_cast < void**>(&table.name) }
+#define WEFT_OPTIONAL_SYMBOL(name) \
+  Symbol { #name, reinterpret_cast < void**>(&table.name), true }
 
 const Driver& driver() {
   static constinit Lazy<const Driver> instance;
@@ -120,10 +122,14 @@ const Driver& driver() {
                   WEFT_SYMBOL(cuFuncGetAttribute),
                   WEFT_SYMBOL(cuFuncSetAttribute),
                   WEFT_SYMBOL(cuLaunchKernel),
-                  {"cuLaunchKernelEx", reinterpret_cast<void**>(&table.cuLaunchKernelEx), true},
-                  {"cuTensorMapEncodeTiled", reinterpret_cast<void**>(&table.cuTensorMapEncodeTiled), true},
+                  WEFT_OPTIONAL_SYMBOL(cuLaunchKernelEx),
+                  WEFT_OPTIONAL_SYMBOL(cuTensorMapEncodeTiled),
                   WEFT_SYMBOL(cuGetErrorString),
-                  WEFT_SYMBOL(cuGetErrorName)});
+                  WEFT_SYMBOL(cuGetErrorName),
+                  WEFT_SYMBOL(cuGraphGetNodes),
+                  WEFT_OPTIONAL_SYMBOL(cuStreamGetCaptureInfo_v2),
+                  WEFT_OPTIONAL_SYMBOL(cuGraphKernelNodeGetParams_v2),
+                  WEFT_OPTIONAL_SYMBOL(cuGraphExecKernelNodeSetParams_v2)});
     const int result = table.cuInit(0);
     wait_before_end();  // it asks to be told of the end
     if (result != 0) {
@@ -307,6 +313,7 @@ void check_nccl(int result, const char* call) {
 }
 
 #undef WEFT_PAIR
+#undef WEFT_OPTIONAL_SYMBOL
 #undef WEFT_SYMBOL
 
 }  // namespace weft::runtime::cuda

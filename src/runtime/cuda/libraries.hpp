@@ -19,6 +19,7 @@ struct Function;
 struct Event;
 struct DriverGraph;    // CUgraph
 struct DriverProgram;  // CUgraphExec
+struct DriverNode;     // CUgraphNode
 struct MemoryPool;
 
 // CUmemLocation, CUmemPoolProps, CUmemAccessDesc.
@@ -54,6 +55,15 @@ struct LaunchConfiguration {
   Stream* stream;
   LaunchAttribute* attributes;
   unsigned attribute_count;
+};
+
+// CUDA_KERNEL_NODE_PARAMS_v2.
+struct KernelNode {
+  Function* function = nullptr;
+  unsigned grid[3] = {}, block[3] = {}, shared_bytes = 0;
+  void** parameters = nullptr;
+  void** extra = nullptr;
+  void *kernel = nullptr, *context = nullptr;
 };
 
 // libcuda.so.1: the driver.
@@ -118,6 +128,12 @@ struct Driver {
                                 int interleave, int swizzle, int promotion, int fill);
   int (*cuGetErrorString)(int error, const char** text);
   int (*cuGetErrorName)(int error, const char** text);
+  int (*cuGraphGetNodes)(DriverGraph* graph, DriverNode** nodes, std::size_t* count);
+  // Null where the driver is older than CUDA 12.
+  int (*cuStreamGetCaptureInfo_v2)(Stream* stream, int* status, unsigned long long* id, DriverGraph** graph,
+                                   DriverNode* const** latest, std::size_t* count);
+  int (*cuGraphKernelNodeGetParams_v2)(DriverNode* node, KernelNode* parameters);
+  int (*cuGraphExecKernelNodeSetParams_v2)(DriverProgram* program, DriverNode* node, const KernelNode* parameters);
 };
 const Driver& driver();
 
