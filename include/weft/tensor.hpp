@@ -127,7 +127,7 @@ class Tensor {  // a value of the graph, computed when it is read
   const Tensor& eval(Loc loc = Loc::current()) const;
   // The value of a tensor with one element, converted to T; as bool, whether it is not 0. Throws where an integer of
   // type T can't hold it. In a compiled function a bool or an integer is a decision (CompileOptions::fullgraph), and a
-  // number with a fraction is refused.
+  // number with a fraction makes the function resumable.
   template <class T = double>
   T item(Loc loc = Loc::current()) const {
     if constexpr (std::is_same_v<T, bool>)

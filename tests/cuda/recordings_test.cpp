@@ -155,7 +155,7 @@ TEST_CASE("the host's code ends a call that is replayed, and state is as before"
 TEST_CASE("a check that is thrown in its call is, where the rest of the call is replayed") {
   auto f = compile([](Param& state, const Tensor& index) {
     const Tensor rows = gather(state, index);
-    state = several(state.tensor() + mean(rows));
+    state = state.tensor() + several(state.tensor() + mean(rows));
     return several(rows);
   });
   Param state = input(1);
