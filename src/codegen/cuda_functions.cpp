@@ -130,16 +130,32 @@ CudaFunction cuda_product(DType dtype, bool by_rows, bool has_bias) {
                   {384, 1});
 }
 
+namespace {
+constexpr struct {
+  const char *name, *kind, *more;
+} groups_kernels[] = {
+    {"rows", "RowsOfGroups", ", false"}, {"rows_by_rows", "RowsOfGroups", ", true"}, {"sums", "SumsOfGroups", ""}};
+}  // namespace
+
 CudaFunction cuda_groups(DType dtype, GroupsKernel kernel) {
-  constexpr struct {
-    const char *name, *kind, *more;
-  } kernels[] = {
-      {"rows", "RowsOfGroups", ", false"}, {"rows_by_rows", "RowsOfGroups", ", true"}, {"sums", "SumsOfGroups", ""}};
-  const auto& [name, kind, more] = kernels[static_cast<int>(kernel)];
+  const auto& [name, kind, more] = groups_kernels[static_cast<int>(kernel)];
   const std::string type = memory_type(dtype);
   return function(std::string("weft_groups_") + name + "_" + info(dtype).name, "GroupsArguments",
                   "  tensor_core_groups<" + type + ", product::" + kind + "<" + type + more + ">>(arguments);\n",
                   {384, 1});
+}
+
+CudaFunction cuda_groups_by_warps(DType dtype, GroupsKernel kernel, int stages) {
+  constexpr std::int64_t stage_bytes = 2 * 128 * 32 * 2;
+  const auto& [name, kind, more] = groups_kernels[static_cast<int>(kernel)];
+  const std::string type = memory_type(dtype), count = std::to_string(stages);
+  CudaFunction made = function(std::string("weft_groups_") + name + "_by_warps_" + count + "_" + info(dtype).name,
+                               "GroupsByWarpsArguments",
+                               "  by_warps::multiply_tiles<" + type + ", " + count + ">(by_warps::" + kind + "<" +
+                                   type + more + ">(arguments));\n",
+                               {128, 2});
+  made.shared = stages * stage_bytes;
+  return made;
 }
 
 namespace {

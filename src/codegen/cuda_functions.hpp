@@ -25,13 +25,16 @@ CudaFunction cuda_check();
 // A product on the tensor cores of sm_90a (runtime/cuda/tensor_core_product.hpp). `by_rows`: its second operand lies
 // [k, n], else [n, k]. Of this and the next one the shared memory is the runtime's to say.
 CudaFunction cuda_product(DType dtype, bool by_rows, bool has_bias);
-// A product over groups of rows (weft/detail/cuda_groups.inc), likewise.
+// A product over groups of rows (weft/detail/cuda_groups.inc), likewise of sm_90a.
 enum class GroupsKernel : std::uint8_t {
   rows,          // each row times the matrix of its group, which lies [n, k]
   rows_by_rows,  // [k, n]
   sums,          // products of the rows of each group
 };
 CudaFunction cuda_groups(DType dtype, GroupsKernel kernel);
+// The same for sm_80 and up (weft/detail/cuda_product_by_warps.inc). `stages`: 3 or 4, tiles of operands in shared
+// memory.
+CudaFunction cuda_groups_by_warps(DType dtype, GroupsKernel kernel, int stages);
 
 // A product of few rows, or several (weft/detail/cuda_few_rows.inc). `depth`: of k that a warp has; `stages`: tiles of
 // weights that are on their way. The result is f32 where it is wide.

@@ -19,12 +19,14 @@ extern const char embedded_cuda_barriers[];
 extern const char embedded_cuda_cluster_product[];
 extern const char embedded_cuda_depthwise[];
 extern const char embedded_cuda_few_rows[];
+extern const char embedded_cuda_group_walk[];
 extern const char embedded_cuda_groups[];
 extern const char embedded_cuda_fragments[];
 extern const char embedded_cuda_math[];
 extern const char embedded_cuda_order[];
 extern const char embedded_cuda_pack[];
 extern const char embedded_cuda_product[];
+extern const char embedded_cuda_product_by_warps[];
 extern const char embedded_cuda_reduce[];
 extern const char embedded_cuda_rows[];
 extern const char embedded_cuda_sort[];
@@ -43,7 +45,8 @@ struct Part {
   }
 };
 // In the order in which they are pasted: a part needs only what precedes it.
-constexpr const char *products = "tensor_core_product<", *groups = "GroupsArguments", *few_rows = "FewRowsArguments",
+constexpr const char *products = "tensor_core_product<", *groups = "GroupsArguments",
+                     *groups_by_warps = "GroupsByWarpsArguments", *few_rows = "FewRowsArguments",
                      *in_clusters = "ClusterProductArguments", *attention = "AttentionArguments",
                      *lists = "attention_lists(", *on_hopper = "HopperAttentionArguments", *rows = "update_rows<",
                      *sort = "argsort(", *select = "select_first(";
@@ -57,8 +60,10 @@ constexpr Part parts[] = {{embedded_cuda},
                           {embedded_cuda_rows, {rows}},
                           {embedded_cuda_barriers, {products, groups, on_hopper, few_rows, in_clusters}},
                           {embedded_cuda_product, {products, groups, on_hopper, in_clusters}},
+                          {embedded_cuda_group_walk, {groups, groups_by_warps}},
                           {embedded_cuda_groups, {groups}},
-                          {embedded_cuda_fragments, {attention, lists, few_rows, in_clusters}},
+                          {embedded_cuda_fragments, {attention, lists, few_rows, in_clusters, groups_by_warps}},
+                          {embedded_cuda_product_by_warps, {groups_by_warps}},
                           {embedded_cuda_few_rows, {few_rows}},
                           {embedded_cuda_cluster_product, {in_clusters}},
                           {embedded_cuda_depthwise, {"DepthwiseArguments"}},
@@ -78,6 +83,7 @@ std::size_t work_of(const std::string& function) {
   } called[] = {{attention, 50'000},
                 {products, 20'000},
                 {groups, 20'000},
+                {groups_by_warps, 20'000},
                 {few_rows, 20'000},
                 {in_clusters, 20'000},
                 {"DepthwiseArguments", 10'000},

@@ -1,6 +1,6 @@
-// Products over groups of rows of 16-bit floats on a Hopper GPU, whole, by our own kernels: a product of each row with
-// the matrix of its group, and the sums that are the gradient of these matrices. How many rows there are may be a
-// symbol.
+// Products over groups of rows of 16-bit floats on a GPU, whole, by our own kernels: a product of each row with the
+// matrix of its group, and the sums that are the gradient of these matrices. How many rows there are may be a symbol.
+// Hopper GPUs have kernels of their own; on others, and for what these do not take, each warp multiplies for itself.
 #include "runtime/cuda/grouped_product.hpp"
 #include "base/options.hpp"
 #include "codegen/cuda_functions.hpp"
@@ -14,13 +14,12 @@ namespace {
 
 using runtime::cuda::GroupedProduct;
 
-constexpr std::int64_t together = 8, least_size = 64;  // 16 bytes; what the kernels fetch at once
+constexpr std::int64_t together = 8;  // 16 bytes
 
 bool is_whole(Dim dim) { return dim.is_constant() && dim.constant() > 0 && dim.constant() % together == 0; }
-bool is_wanted(Dim size) { return is_whole(size) && size.constant() >= least_size; }
 
 // Whether the kernels take a call of these types. A graph that was imported may have given the name to something else.
-std::optional<GroupedProduct> grouped_product_of(const Node& node) {
+std::optional<GroupedProduct> grouped_product_of(const Node& node, Device device) {
   if (node.op != Op::call || node.definition || node.operand_count != 3 || node.output_count != 1) return {};
   const std::string_view name = name_of(node);
   GroupedProduct p;
@@ -36,8 +35,10 @@ std::optional<GroupedProduct> grouped_product_of(const Node& node) {
   p.dtype = x.dtype, p.rows = x.shape[0], p.m = x.shape[1], p.n = y.shape[rank - 1], p.groups = ends.shape[0];
   const Shape of_rows = Shape::of(p.groups, p.m, p.n), of_groups = Shape::of(p.rows, p.n);
   if (!result.same(p.of_rows ? of_rows : of_groups) || !y.shape.same(p.of_rows ? of_groups : of_rows)) return {};
-  if (!is_wanted(p.m) || !is_wanted(p.n) || !p.groups.is_constant() || p.groups.constant() > runtime::cuda::most_groups)
-    return {};
+  if (!is_whole(p.m) || !is_whole(p.n) || !p.groups.is_constant()) return {};
+  const std::optional<int> stages = runtime::cuda::warp_stages_of(device, p);
+  if (!stages) return {};
+  p.warp_stages = *stages;
   return p;
 }
 
@@ -65,7 +66,9 @@ class GroupedPayload final : public Payload {
     return p.of_rows ? " " + x + " with [" + size(p.rows) + "," + size(p.n) + "], " + size(p.groups) + " groups"
                      : " " + x + " x [" + size(p.groups) + "," + size(p.m) + "," + size(p.n) + "]";
   }
-  std::string by() const override { return "tensor cores"; }
+  std::string by() const override {
+    return product_.warp_stages > 0 ? "tensor cores, each warp for itself" : "tensor cores";
+  }
   loop::Cost cost() const override {
     const GroupedProduct& p = product_;
     const Dim products = p.rows * p.m * p.n;
@@ -75,6 +78,8 @@ class GroupedPayload final : public Payload {
     const codegen::GroupsKernel kernel = product_.of_rows   ? codegen::GroupsKernel::sums
                                          : product_.by_rows ? codegen::GroupsKernel::rows_by_rows
                                                             : codegen::GroupsKernel::rows;
+    if (product_.warp_stages > 0)
+      return sources.add(codegen::cuda_groups_by_warps(product_.dtype, kernel, product_.warp_stages));
     codegen::CudaFunction product = codegen::cuda_groups(product_.dtype, kernel);
     product.shared = runtime::cuda::grouped_shared;
     return sources.add(product);
@@ -91,8 +96,8 @@ class GroupedProvider final : public Provider {
  public:
   bool is_for_packages() const override { return false; }
   bool takes(const Node& node, Device device) const override {
-    if (device.type != Device::Type::cuda || options().own_kernels == 0) return false;
-    return grouped_product_of(node).has_value() && runtime::cuda::has_grouped_products(device);
+    return device.type == Device::Type::cuda && options().own_kernels != 0 &&
+           grouped_product_of(node, device).has_value();
   }
   // Rows that begin at multiples of 16 bytes; of the matrices of groups columns may.
   bool reads(const Shape& shape, std::span<const Dim> strides) const override {
@@ -107,7 +112,7 @@ class GroupedProvider final : public Provider {
   }
   int alignment() const override { return together; }
   std::optional<Offer> offer(const Candidate& candidate) const override {
-    const std::optional<GroupedProduct> product = grouped_product_of(candidate.node);
+    const std::optional<GroupedProduct> product = grouped_product_of(candidate.node, candidate.device);
     if (!product) return {};
     auto payload = std::make_shared<GroupedPayload>(*product, candidate);
     const Dim operations = payload->cost().operations;

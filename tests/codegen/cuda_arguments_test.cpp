@@ -62,6 +62,7 @@ std::string same_struct(const std::string& name, const Member (&members)[count])
 std::string all_structs() {
   using P = ProductArguments;
   using G = GroupsArguments;
+  using W = GroupsByWarpsArguments;
   using R = FewRowsPart;
   using F = FewRowsArguments;
   using C = ClusterProductArguments;
@@ -77,6 +78,10 @@ std::string all_structs() {
          same_struct<G>("GroupsArguments",
                         {MEMBER(G, a), MEMBER(G, b), MEMBER(G, c), MEMBER(G, ends), MEMBER(G, result), MEMBER(G, m),
                          MEMBER(G, n), MEMBER(G, k), MEMBER(G, rows), MEMBER(G, groups)}) +
+         same_struct<W>(
+             "GroupsByWarpsArguments",
+             {MEMBER(W, a), MEMBER(W, b), MEMBER(W, ends), MEMBER(W, result), MEMBER(W, m), MEMBER(W, n), MEMBER(W, k),
+              MEMBER(W, a_row), MEMBER(W, b_row), MEMBER(W, b_group), MEMBER(W, rows), MEMBER(W, groups)}) +
          same_struct<R>("FewRowsPart", {MEMBER(R, weights), MEMBER(R, bias), MEMBER(R, result), MEMBER(R, weights_row),
                                         MEMBER(R, result_row), MEMBER(R, n), MEMBER(R, tile_end)}) +
          same_struct<F>("FewRowsArguments",
@@ -136,6 +141,7 @@ std::string all_structs() {
 constexpr const char* head = "// tensor_core_product<\n";
 
 std::string all_numbers() {
+  const codegen::CudaFunction by_warps = codegen::cuda_groups_by_warps(DType::bf16, codegen::GroupsKernel::rows, 4);
   return same("product::rows", ProductTile::rows) + same("product::columns", ProductTile::columns) +
          same("product::depth", ProductTile::depth) + same("product::row_elements", ProductTile::box) +
          same("product::row_bytes", ProductTile::box * 2) +
@@ -143,6 +149,8 @@ std::string all_numbers() {
          same("3 * product::group_threads", codegen::cuda_groups(DType::bf16, codegen::GroupsKernel::sums).threads) +
          same("sizeof(product::Shared) + 1023", product_shared) +
          same("sizeof(product::GroupsShared) + 1023", grouped_shared) + same("product::most_groups", most_groups) +
+         same("by_warps::lines", GroupsByWarpsTile::lines) + same("by_warps::stage_bytes", GroupsByWarpsTile::stage) +
+         same("by_warps::threads", by_warps.threads) + same("4 * by_warps::stage_bytes", by_warps.shared) +
          same("few_rows::tile_rows", FewRowsTile::rows) + same("few_rows::sums_of_tile", FewRowsTile::sums) +
          same("cluster_product::rows", ClusterProductTile::rows) +
          same("cluster_product::box", ClusterProductTile::box) +
@@ -182,11 +190,11 @@ TEST_CASE("the host's arguments of hand-written kernels lie as the device's do" 
 }
 
 TEST_CASE("the host's sizes of tiles are those of hand-written kernels" * needs(nvrtc)) {
-  check_compiles(
-      std::string(head) +
-          "// GroupsArguments FewRowsArguments ClusterProductArguments DepthwiseArguments AttentionArguments\n" +
-          all_numbers(),
-      "sm_90a");
+  check_compiles(std::string(head) +
+                     "// GroupsArguments GroupsByWarpsArguments FewRowsArguments ClusterProductArguments "
+                     "DepthwiseArguments AttentionArguments\n" +
+                     all_numbers(),
+                 "sm_90a");
 }
 
 TEST_CASE("kernels of attention and of few rows have the threads, tiles and shared memory of a launch" * needs(nvrtc)) {

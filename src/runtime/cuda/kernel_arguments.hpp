@@ -34,6 +34,19 @@ struct GroupsArguments {
   int rows, groups;
 };
 
+// ---- cuda_product_by_warps.inc --------------------------------------------------------------------------------------
+
+struct GroupsByWarpsTile {
+  static constexpr std::int64_t lines = 128, stage = 2 * lines * 32 * 2;  // rows and columns; bytes of a stage
+};
+struct GroupsByWarpsArguments {
+  const void *a, *b, *ends;
+  void* result;
+  std::int64_t m, n, k;
+  std::int64_t a_row, b_row, b_group;
+  int rows, groups;
+};
+
 // ---- cuda_few_rows.inc
 // -----------------------------------------------------------------------------------------------
 
