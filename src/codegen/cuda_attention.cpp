@@ -35,8 +35,8 @@ std::int64_t shared_bytes(const CudaAttention& call, std::int64_t rows, std::int
   const std::int64_t e = segments(call.features), f = segments(call.value_features), most = std::max(e, f);
   if (call.on_hopper && call.is_backward) {
     const std::int64_t pieces = piece_stages * std::int64_t{hopper_groups} * piece_rows * segment * 4;
-    const std::int64_t tiles = rows * row_bytes * (e + f) + hopper_stages * columns * (row_bytes * (e + f) + 8) +
-                               rows * columns * 2 + pieces;
+    const std::int64_t tiles =
+        rows * row_bytes * (e + f) + hopper_stages * columns * (row_bytes * (e + f) + 8) + rows * columns * 2 + pieces;
     return (tiles + barrier_room - 1) / barrier_room * barrier_room + barrier_room + alignment_room;
   }
   if (call.on_hopper)
@@ -156,10 +156,11 @@ std::vector<Kernel> cuda_split_attention(const CudaSplitAttention& call) {
            "(const __grid_constant__ SplitAttentionArguments arguments) {\n  " + body + "(arguments);\n}\n";
   };
   part.part = Part::keys, part.threads = warps * 32, part.rows = rows, part.columns = warps * rows;
-  part.name = name + (call.mask ? std::string("_masked_") + info(*call.mask).name : "");
+  part.name = name + (call.mask ? std::string("_masked_") + info(*call.mask).name : call.is_paged ? "_paged" : "");
   part.shared = std::max(mask_bytes + query + warps * stages * tile, sums);
-  part.text = text(part, "attention_part<SplitAttentionShape<" + type + ", " + e + ", " + f + ", " +
-                             std::to_string(warps) + ", " + std::to_string(stages) + ">, " + mask + ">");
+  part.text =
+      text(part, "attention_part<SplitAttentionShape<" + type + ", " + e + ", " + f + ", " + std::to_string(warps) +
+                     ", " + std::to_string(stages) + ">, " + mask + (call.is_paged ? ", true>" : ">"));
   join.part = Part::join, join.name = name + "_join";
   join.threads = static_cast<int>((call.value_features + 31) / 32 * 32);
   join.text = text(join, "attention_join<" + type + ", " + f + ">");

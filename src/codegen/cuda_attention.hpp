@@ -52,6 +52,7 @@ struct CudaSplitAttention {
   DType dtype = DType::bf16;                      // or f16
   std::int64_t features = 0, value_features = 0;  // as fits_cuda_attention has them
   std::optional<DType> mask = {};                 // f32, f16 or bf16, where there is one
+  bool is_paged = false;                          // keys and values are pages of rows, a multiple of 16 each
 };
 // The kernel of the parts, whose blocks have `columns` keys by turns, and that which joins them.
 std::vector<CudaAttentionKernel> cuda_split_attention(const CudaSplitAttention& call);

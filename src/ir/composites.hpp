@@ -132,6 +132,7 @@ inline constexpr CompositeRow composite_rows[] = {
     {"instance_norm_training", &attribute_type<NormalizedCall>},
     {"instance_norm_inference", &attribute_type<NormalizedCall>},
     {"scaled_dot_product_attention", &attribute_type<AttentionCall>},
+    {"paged_attention", &attribute_type<AttentionCall>},
     {"conv1d", &attribute_type<ConvolutionCall>},
     {"conv2d", &attribute_type<ConvolutionCall>},
     {"conv3d", &attribute_type<ConvolutionCall>},

@@ -36,9 +36,6 @@ Tensor ungrouped(const Tensor& value, const Tensor& like) {
 
 Tensor wide(const Tensor& value) { return cast(value, computed_in(type_of(value).dtype)); }
 
-// 1 / sqrt(depth), and 1 of no features: all scores are 0 there, which no infinity must meet.
-double usual_scale(std::int64_t depth) { return 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(depth, 1))); }
-
 // What a call has besides queries, keys and values.
 struct BesideKeys {
   Tensor mask;                       // undefined where there is none
@@ -193,7 +190,10 @@ void check_attention(const Tensor& query, const Tensor& key, const Tensor& value
 
 }  // namespace
 
-Tensor attention_by(const Draw* given, At query, At key, At value, const AttentionOptions& options) {
+// All scores of no features are 0, which no infinity must meet.
+double usual_scale(std::int64_t depth) { return 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(depth, 1))); }
+
+Tensor attention_by(const Draw* given, At query, At key, At value, const AttentionOptions& options, Tensor* stats) {
   LooseComposite call(attention_name, query.loc);
   Tensor q = resolve(query, attention_name), k = resolve(key, attention_name), v = resolve(value, attention_name);
   check_attention(q, k, v, options, call.loc());
@@ -245,6 +245,7 @@ Tensor attention_by(const Draw* given, At query, At key, At value, const Attenti
         made[0] = attend(how, inputs[0], inputs[1], inputs[2], beside, made.size() > 1 ? &made[1] : nullptr);
       },
       how.has_mods() ? nullptr : differentiate_attention);
+  if (stats) *stats = results.at(1);
   return results[0];
 }
 

@@ -6,7 +6,11 @@
 namespace weft::nn {
 
 // By the draw `given`; where that is null, dropout makes a draw. Recorded as one call, but its body where it has
-// dropout and no device may do it whole.
-Tensor attention_by(const Draw* given, At query, At key, At value, const AttentionOptions& options);
+// dropout and no device may do it whole. `stats`, if wanted, of a call that a device may do whole: the log-sum-exp of
+// each row's scores, f32 [..., heads, L].
+Tensor attention_by(const Draw* given, At query, At key, At value, const AttentionOptions& options,
+                    Tensor* stats = nullptr);
+// 1 / sqrt(depth), and 1 of no features.
+double usual_scale(std::int64_t depth);
 
 }  // namespace weft::nn

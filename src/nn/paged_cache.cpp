@@ -1,5 +1,8 @@
 // Keys and values in pages. In: a table that says which page is whose. Out: rows of the flattened pages that are
 // written in place, and of each text its pages in a row, under a mask of what it has.
+#include "ir/attention_mods.hpp"
+#include "nn/attention.hpp"
+#include "record/composite.hpp"
 #include "record/indexing.hpp"
 #include "weft/nn/attention.hpp"
 
@@ -13,6 +16,8 @@ struct Texts {
   Type pages;  // [pages, heads, page_size, depth]
   Tensor table, positions;
 
+  Texts(const Type& pages, const Tensor& table, const Tensor& positions)
+      : pages(pages), table(table), positions(positions) {}
   Texts(const Buffer& keys, const At& block_table, const At& positions_, Loc loc)
       : pages(type_of(resolve(At(keys.tensor(), loc), paged))),
         table(to(integers(paged, block_table, loc), pages.device)),
@@ -43,6 +48,50 @@ void check_new(const char* what, const Tensor& given, const Texts& texts, Loc lo
     fail(paged, loc, "the ", what,
          " must be [texts, heads, tokens, depth] in the dtype of the pages: ", to_string(type), " into pages ",
          to_string(texts.pages), " of ", dims::to_string(texts.texts()), " texts");
+}
+
+// The attention as functions of one tensor have it: of each text its pages in a row. What nobody sees is 0: another
+// text may have left anything there. `stats` as attention_by.
+Tensor attend(const Tensor& query, const Tensor& keys, const Tensor& values, const Texts& texts,
+              AttentionOptions options, Tensor* stats, Loc loc) {
+  const Shape pages = texts.pages.shape;
+  const Dim tokens = type_of(query).shape[2];
+  const Tensor last = texts.positions + dim_value(tokens - Dim(1), loc);  // [N]: the last place that is seen
+  const Tensor page = clamp(texts.table, 0, dim_value(pages[0] - Dim(1), loc));
+  const Tensor key_place = weft::positions(0, Shape::of(texts.capacity()), texts.pages.device, loc);
+  const Tensor is_text = reshape(key_place <= unsqueeze(last, 1), {texts.texts(), 1, texts.capacity(), 1});
+  const auto in_a_row = [&](const Tensor& from) {
+    const Tensor taken = record(Op::gather, {from, page}, {}, {}, loc);
+    const Tensor row = reshape_to(permute(taken, {0, 2, 1, 3, 4}),
+                                  Shape::of(texts.texts(), pages[1], texts.capacity(), pages[3]), loc);
+    return where(is_text, row, 0);
+  };
+  if (!options.score_mod.defined() && !options.mask_mod.defined()) {
+    options.attn_mask = unsqueeze(key_place <= unsqueeze(texts.places(tokens, loc), 2), 1);
+  } else {
+    const Tensor first = cast(texts.positions, DType::i32);
+    options.mask_mod = [first, mask = options.mask_mod](auto b, auto h, auto q, auto k) {
+      const Tensor place = first[b] + q, sees = k <= place;
+      return mask.defined() ? sees & mask(b, h, place, k) : sees;
+    };
+    if (options.score_mod.defined())
+      options.score_mod = [first, score_mod = options.score_mod](auto score, auto b, auto h, auto q, auto k) {
+        return score_mod(score, b, h, first[b] + q, k);
+      };
+  }
+  return attention_by(nullptr, query, in_a_row(keys), in_a_row(values), options, stats);
+}
+
+// Whether a device may do it whole, reading the pages where they lie (src/providers/split_attention.cpp).
+bool may_be_whole(const Tensor& query, const Texts& texts, const AttentionOptions& options) {
+  constexpr std::int64_t most_tokens = 16, rows_together = 16, features_together = 8, most_features = 256;
+  const Shape &shape = type_of(query).shape, &pages = texts.pages.shape;
+  for (const Dim dim : {shape[1], shape[2], shape[3], pages[0], pages[2]})
+    if (!dim.is_constant()) return false;
+  const bool plain = !options.score_mod.defined() && !options.mask_mod.defined() && options.dropout_p == 0;
+  return plain && attention_may_be_whole(type_of(query)) && shape[2].constant() >= 1 &&
+         shape[2].constant() <= most_tokens && pages[2].constant() % rows_together == 0 &&
+         shape[3].constant() % features_together == 0 && shape[3].constant() <= most_features;
 }
 
 }  // namespace
@@ -115,32 +164,18 @@ Tensor PagedKeyValueCache::attention(At query, At block_table, At positions, con
   require(all((first_of_page > unsqueeze(last, 1)) | texts.are_pages(texts.table, loc)), paged, loc,
           concat_text("the block table names a page out of range [0, ", dims::to_string(pages[0]),
                       ") for a token that is seen"));
-  // Of each text its pages in a row. What nobody sees is 0: another text may have left anything there.
-  const Tensor page = clamp(texts.table, 0, dim_value(pages[0] - Dim(1), loc));
-  const Tensor key_place = weft::positions(0, Shape::of(texts.capacity()), texts.pages.device, loc);
-  const Tensor is_text = reshape(key_place <= unsqueeze(last, 1), {texts.texts(), 1, texts.capacity(), 1});
-  const auto in_a_row = [&](const Buffer& from) {
-    const Tensor taken = record(Op::gather, {resolve(At(from.tensor(), loc), paged), page}, {}, {}, loc);
-    const Tensor row = reshape_to(permute(taken, {0, 2, 1, 3, 4}),
-                                  Shape::of(texts.texts(), pages[1], texts.capacity(), pages[3]), loc);
-    return where(is_text, row, 0);
-  };
   AttentionOptions inner = options;
   inner.enable_gqa = true;
-  if (!options.score_mod.defined() && !options.mask_mod.defined()) {
-    inner.attn_mask = unsqueeze(key_place <= unsqueeze(texts.places(shape[2], loc), 2), 1);
-  } else {
-    const Tensor first = cast(texts.positions, DType::i32);
-    inner.mask_mod = [first, mask = options.mask_mod](auto b, auto h, auto q, auto k) {
-      const Tensor place = first[b] + q, sees = k <= place;
-      return mask.defined() ? sees & mask(b, h, place, k) : sees;
-    };
-    if (options.score_mod.defined())
-      inner.score_mod = [first, score_mod = options.score_mod](auto score, auto b, auto h, auto q, auto k) {
-        return score_mod(score, b, h, first[b] + q, k);
-      };
-  }
-  return scaled_dot_product_attention(q, in_a_row(keys), in_a_row(values), inner);
+  const Tensor of_keys = resolve(At(keys.tensor(), loc), paged), of_values = resolve(At(values.tensor(), loc), paged);
+  if (!may_be_whole(q, texts, options)) return attend(q, of_keys, of_values, texts, inner, nullptr, loc);
+  inner.scale = options.scale != 0 ? options.scale : usual_scale(static_cast<std::int64_t>(shape[3]));
+  const AttentionCall how{called("paged_attention"), inner.scale};
+  Tensor operands[] = {q, of_keys, of_values, cast(texts.table, DType::i64), cast(texts.positions, DType::i64)};
+  Tensor results[2];
+  composite(how, operands, results, loc, [&](std::span<const Tensor> in, std::span<Tensor> made) {
+    made[0] = attend(in[0], in[1], in[2], {type_of(in[1]), in[3], in[4]}, inner, &made[1], {});
+  });
+  return results[0];
 }
 
 }  // namespace weft::nn

@@ -129,10 +129,12 @@ std::string all_structs() {
                         {MEMBER(H, query), MEMBER(H, key), MEMBER(H, value), MEMBER(H, given), MEMBER(H, all)}) +
          same_struct<Q, more_counts>(
              "SplitAttentionArguments",
-             {MEMBER(Q, query), MEMBER(Q, key), MEMBER(Q, value), MEMBER(Q, mask), MEMBER(Q, output), MEMBER(Q, stats),
-              MEMBER(Q, sums), MEMBER(Q, numbers), MEMBER(Q, q), MEMBER(Q, k), MEMBER(Q, v), MEMBER(Q, o),
-              MEMBER(Q, of_stats), MEMBER(Q, of_mask), MEMBER(Q, of_mask_key), COUNTS(Q), MEMBER(Q, after),
-              MEMBER(Q, parts), MEMBER(Q, cluster)}) +
+             {MEMBER(Q, query),     MEMBER(Q, key),     MEMBER(Q, value),       MEMBER(Q, mask),
+              MEMBER(Q, output),    MEMBER(Q, stats),   MEMBER(Q, sums),        MEMBER(Q, numbers),
+              MEMBER(Q, q),         MEMBER(Q, k),       MEMBER(Q, v),           MEMBER(Q, o),
+              MEMBER(Q, of_stats),  MEMBER(Q, of_mask), MEMBER(Q, of_mask_key), COUNTS(Q),
+              MEMBER(Q, after),     MEMBER(Q, parts),   MEMBER(Q, cluster),     MEMBER(Q, table),
+              MEMBER(Q, positions), MEMBER(Q, pages),   MEMBER(Q, page_size),   MEMBER(Q, pages_of_text)}) +
          same("sizeof(*AttentionArguments::rows)", sizeof(RowNumbers)) +
          same("sizeof(*SplitAttentionArguments::numbers)", sizeof(RowNumbers));
 }

@@ -2,7 +2,12 @@
 // Skipped without a GPU.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+
+#include "base/options.hpp"
 #include "tests/cuda/attention.hpp"
+#include "tests/runtime/support.hpp"
 #include "weft/weft.hpp"
 
 using namespace weft;
@@ -66,6 +71,71 @@ TEST_CASE("a cache in pages on a device gives what it gives on the host") {
     CHECK(apart(step(on_device, there(q), there(kv), there(table), there(at)), expected) <= 1.5e-2);
   }
   CHECK(specialization_count(step) == 1);
+}
+
+TEST_CASE("attention of few queries reads the pages of a cache where they lie") {
+  struct Case {
+    const char* name;
+    DType dtype;
+    std::int64_t texts, heads, key_heads, page_size, depth, tokens, pages_of_text;
+  };
+  const Case cases[] = {
+      {"a token", DType::bf16, 3, 8, 2, 16, 64, 1, 9},      {"long texts", DType::f16, 2, 4, 4, 32, 128, 1, 40},
+      {"more tokens", DType::bf16, 2, 6, 2, 48, 64, 5, 6},  {"rows of two tiles", DType::f16, 2, 8, 2, 16, 32, 8, 5},
+      {"wide heads", DType::bf16, 1, 2, 1, 16, 256, 16, 4}, {"one long text", DType::bf16, 1, 8, 1, 64, 64, 1, 70},
+      {"many texts", DType::f16, 40, 16, 8, 16, 64, 1, 5},
+  };
+  const auto attend = [](const nn::PagedKeyValueCache& cache, const Tensor& q, const Tensor& table, const Tensor& at) {
+    return cache.attention(q, table, at);
+  };
+  for (const Case& it : cases) {
+    CAPTURE(it.name);
+    const std::int64_t pages = it.texts * it.pages_of_text + 3, room = it.page_size * it.pages_of_text;
+    nn::PagedKeyValueCache cache(pages, it.key_heads, it.page_size, it.depth, {it.dtype, Device::cuda()});
+    const Sizes of_pages = {pages, it.key_heads, it.page_size, it.depth};
+    // What no text sees is NaN in one page, which has to stay there.
+    const Tensor unseen = reshape(arange(pages) == pages - 1, {pages, 1, 1, 1});
+    const auto fill = [&](std::uint64_t seed) {
+      return to(cast(where(unseen, NAN, sample(of_pages, seed)), it.dtype), Device::cuda()).eval();
+    };
+    cache.keys = fill(1), cache.values = fill(2);
+    nn::PagedKeyValueCache on_host = cache;
+    on_host.keys = here(cache.keys), on_host.values = here(cache.values);
+    // Pages in any order, none twice; texts that end within a page, at its end, at the first token.
+    std::vector<std::int32_t> table, positions;
+    for (std::int64_t i = 0; i < it.texts * it.pages_of_text; ++i)
+      table.push_back(static_cast<std::int32_t>(i * 11 % (it.texts * it.pages_of_text)));  // 11 divides none of them
+    for (std::int64_t i = 0; i < it.texts; ++i) {
+      const std::int64_t last = i % 4 == 0   ? room - 1
+                                : i % 4 == 1 ? it.page_size * 2 - 1
+                                : i % 4 == 2 ? room / 3
+                                             : it.tokens;
+      positions.push_back(static_cast<std::int32_t>(std::max<std::int64_t>(last - it.tokens + 1, 0)));
+      // A page that is not seen may be none, or the one of NaN.
+      for (std::int64_t j = positions.back() + it.tokens; j < room; ++j)
+        if (j % it.page_size == 0)
+          table[static_cast<std::size_t>(i * it.pages_of_text + j / it.page_size)] =
+              j / it.page_size % 2 ? -1 : static_cast<std::int32_t>(pages - 1);
+    }
+    const Tensor q = cast(sample({it.texts, it.heads, it.tokens, it.depth}, 3), it.dtype);
+    const auto ints = [](const std::vector<std::int32_t>& all, const Sizes& sizes) {
+      return from_span(std::span<const std::int32_t>(all), sizes);
+    };
+    const Tensor pages_of = ints(table, {it.texts, it.pages_of_text}), at = ints(positions, {it.texts});
+    const auto there = [](const Tensor& x) { return to(x, Device::cuda()).eval(); };
+    auto compiled = compile(attend, raising);
+    const Tensor expected = attend(on_host, cast(q, DType::f32), pages_of, at);
+    const Tensor on_device[] = {there(q), there(pages_of), there(at)};
+    for (int turn = 0; turn < 3; ++turn)
+      CHECK(apart(compiled(cache, on_device[0], on_device[1], on_device[2]), expected) <=
+            (it.dtype == DType::bf16 ? 1.5e-2 : 3e-3));
+    CHECK(explain(compiled, cache, on_device[0], on_device[1], on_device[2])
+              .schedule.find(concat_text("in pages of ", it.page_size)) != std::string::npos);
+    const test::KeepOptions keep;
+    options().own_kernels = 0;  // by its body
+    CHECK(apart(compile(attend, raising)(cache, on_device[0], on_device[1], on_device[2]), expected) <=
+          (it.dtype == DType::bf16 ? 1.5e-2 : 3e-3));
+  }
 }
 
 TEST_SUITE_END();

@@ -151,6 +151,8 @@ struct SplitAttentionArguments {
   std::int64_t of_mask_key;
   AttentionCounts counts;
   int after, parts, cluster;
+  const std::int64_t *table, *positions;
+  int pages, page_size, pages_of_text;
 };
 
 }  // namespace weft::runtime::cuda

@@ -44,11 +44,13 @@ KeyParts key_parts(const AttentionSizes& s, std::int64_t columns, bool has_clust
 }
 
 SplitAttention::SplitAttention(const AttentionSizes& fixed, std::span<const Dim> dims, std::span<const Dim> offsets,
-                               const Preparation& preparation)
+                               const KeyPages& pages, const Preparation& preparation)
     : fixed_(fixed),
       device_(use(preparation.device)),
       dims_(preparation.numbers.add(dims)),
-      offsets_(preparation.numbers.add(offsets)) {
+      offsets_(preparation.numbers.add(offsets)),
+      pages_(preparation.numbers.add({pages.count, pages.of_text})),
+      page_size_(pages.size) {
   WEFT_CHECK(preparation.entry.inner.size() == 2, "attention of few queries is two kernels");
   for (const EntryPoint& entry : preparation.entry.inner) kernels_.emplace_back(preparation, entry);
   columns_ = std::max<std::int64_t>(kernels_[0].threads / 32, 1) * SplitAttentionTile::keys_of_warp;
@@ -64,13 +66,29 @@ bool SplitAttention::fits(std::span<const std::int64_t> numbers, std::span<const
   if (std::ranges::any_of(dims.first(5), [](std::int64_t size) { return size < 0 || size >= no_bound; })) return false;
   const AttentionSizes s = sizes(numbers);
   if (s.key_heads == 0 || s.heads % s.key_heads != 0) return false;
+  const std::int64_t pages = numbers[pages_.begin], of_text = numbers[pages_.begin + 1];
+  if (page_size_ > 0 && (pages < 1 || pages >= no_bound || of_text < 0 || of_text > s.keys / page_size_ ||
+                         of_text * page_size_ != s.keys))
+    return false;
   std::size_t buffer = 0;
   for (const Attended value : all_values) {
+    if (value == Attended::mask && page_size_ > 0) {
+      for (const bool is_table : {true, false}) {
+        if (buffer >= rooms.size()) return false;
+        Reach reach(numbers[offsets_.begin + buffer]);
+        if (is_table)
+          reach.along(s.batch, of_text).along(of_text, 1);
+        else
+          reach.along(s.batch, 1);
+        if (!reach.is_in(rooms[buffer++], DType::i64)) return false;
+      }
+    }
     if (!s.has(value)) continue;
     if (buffer >= rooms.size()) return false;
     const Room& room = rooms[buffer];
     const std::int64_t offset = numbers[offsets_.begin + buffer++];
-    const auto size = s.sizes_of(value);
+    auto size = s.sizes_of(value);
+    if (page_size_ > 0 && (value == Attended::key || value == Attended::value)) size[0] = pages, size[2] = page_size_;
     const auto& stride = s.strides[static_cast<std::size_t>(value)];
     Reach reach(offset);
     for (std::size_t axis = 0; axis < 4; ++axis) reach.along(size[axis], stride[axis]);
@@ -106,8 +124,14 @@ void SplitAttention::run(const StepCall& call) const {
   const std::int64_t rows = s.batch * s.heads * s.queries;
   if (rows == 0) return;
   std::array<void*, attended_values> at = {};
+  const std::int64_t* of_pages[2] = {};  // the table, the positions
   std::size_t buffer = 0;
   for (const Attended value : all_values) {
+    if (value == Attended::mask && page_size_ > 0)
+      for (const std::int64_t*& each : of_pages) {
+        each = static_cast<const std::int64_t*>(call.pointers[buffer]) + call.numbers[offsets_.begin + buffer];
+        ++buffer;
+      }
     if (!s.has(value)) continue;
     const std::int64_t offset = call.numbers[offsets_.begin + buffer];
     at[static_cast<std::size_t>(value)] =
@@ -136,7 +160,12 @@ void SplitAttention::run(const StepCall& call) const {
                                     .counts = attention_counts(s),
                                     .after = s.is_causal ? 0 : no_bound,
                                     .parts = static_cast<int>(split.parts),
-                                    .cluster = static_cast<int>(split.cluster)};
+                                    .cluster = static_cast<int>(split.cluster),
+                                    .table = of_pages[0],
+                                    .positions = of_pages[1],
+                                    .pages = static_cast<int>(call.numbers[pages_.begin]),
+                                    .page_size = static_cast<int>(page_size_),
+                                    .pages_of_text = static_cast<int>(call.numbers[pages_.begin + 1])};
   kernels_[0].launch({.queue = call.queue,
                       .x = split.blocks,
                       .cluster = split.cluster,

@@ -17,14 +17,23 @@ struct KeyParts {
 // `columns`: keys that a block works on at a time, 16 for each of its warps.
 KeyParts key_parts(const AttentionSizes& sizes, std::int64_t columns, bool has_clusters);
 
-// Forward. Buffers: query, key, value, the mask if there is one, output, stats. Query, key and value begin at a
-// multiple of 16 bytes, and so do their rows.
+// Keys and values as [pages, key_heads, size, features]: row k of a text is row k % size of the page that the text's
+// row of a table names at k / size. Its query q sees keys 0 ... q + the text's position.
+struct KeyPages {
+  std::int64_t size = 0;       // rows of a page, a multiple of SplitAttentionTile::keys_of_warp; 0: there are no pages
+  Dim count = 0, of_text = 0;  // how many there are, and the table's columns
+};
+
+// Forward. Buffers: query, key, value, the mask if there is one, of keys in pages the table [batch, of_text] and the
+// positions [batch], both i64, output, stats. Query, key and value begin at a multiple of 16 bytes, and so do their
+// rows.
 class SplitAttention final : public Runnable {
  public:
   // Of `preparation.entry.inner` the functions: that of the parts, and that which joins them. `dims`, `offsets` as
-  // those of DeviceAttention.
+  // those of DeviceAttention; of keys in pages `dims` has as many keys as a text has room for, and their strides are
+  // those of the pages.
   SplitAttention(const AttentionSizes& fixed, std::span<const Dim> dims, std::span<const Dim> offsets,
-                 const Preparation& preparation);
+                 const KeyPages& pages, const Preparation& preparation);
   bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override;
   bool has_workspace() const override { return true; }
   std::size_t workspace(std::span<const std::int64_t> numbers) const override;
@@ -38,8 +47,9 @@ class SplitAttention final : public Runnable {
   DeviceState& device_;
   std::vector<DeviceFunction> kernels_;
   std::int64_t columns_;
-  bool has_clusters_ = false;  // the kernels, which may be text for older devices too
-  NumberTable::Range dims_, offsets_;
+  bool has_clusters_ = false;                  // the kernels, which may be text for older devices too
+  NumberTable::Range dims_, offsets_, pages_;  // pages_: how many there are, the table's columns
+  std::int64_t page_size_;
 };
 
 }  // namespace weft::runtime::cuda

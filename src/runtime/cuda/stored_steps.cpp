@@ -66,8 +66,13 @@ std::unique_ptr<Runnable> StoredFewRows::prepare(const Preparation& preparation)
 void StoredSplitAttention::check() const {
   const auto fits = [](std::int64_t features) { return features > 0 && features % 8 == 0 && features <= 256; };
   const std::size_t values = what.has_mask ? 6 : 5;
+  const bool is_paged = what.page_size != 0;
+  if (what.page_size < 0 || what.page_size % SplitAttentionTile::keys_of_warp != 0 ||
+      (is_paged && (what.has_mask || what.is_causal)))
+    throw Malformed();
   if (!is_half(what.dtype) || !(is_half(what.mask_dtype) || what.mask_dtype == DType::f32) || !fits(what.features) ||
-      !fits(what.value_features) || what.dims.size() != 5 + 4 * values || what.offsets.size() != values)
+      !fits(what.value_features) || what.dims.size() != 5 + 4 * values ||
+      what.offsets.size() != values + (is_paged ? 2 : 0))
     throw Malformed();
 }
 
@@ -76,7 +81,8 @@ std::unique_ptr<Runnable> StoredSplitAttention::prepare(const Preparation& prepa
   fixed.dtype = what.dtype, fixed.mask_dtype = what.mask_dtype;
   fixed.is_causal = what.is_causal, fixed.has_mask = what.has_mask, fixed.scale = what.scale;
   fixed.features = what.features, fixed.value_features = what.value_features;
-  return std::make_unique<SplitAttention>(fixed, what.dims, what.offsets, preparation);
+  return std::make_unique<SplitAttention>(fixed, what.dims, what.offsets,
+                                          KeyPages{what.page_size, what.pages, what.pages_of_text}, preparation);
 }
 
 namespace {

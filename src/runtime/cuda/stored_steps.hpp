@@ -60,10 +60,13 @@ struct SplitAttentionFields {
   float scale = 1;
   std::int64_t features = 0, value_features = 0;
   std::vector<Dim> dims, offsets;
+  std::int64_t page_size = 0;  // of KeyPages
+  Dim pages = 0, pages_of_text = 0;
   StepCost cost;
   static auto fields(auto& self) {
     return std::tie(self.dtype, self.mask_dtype, self.is_causal, self.has_mask, self.scale, self.features,
-                    self.value_features, self.dims, self.offsets, self.cost);
+                    self.value_features, self.dims, self.offsets, self.page_size, self.pages, self.pages_of_text,
+                    self.cost);
   }
 };
 class StoredSplitAttention final : public StepOf<StoredSplitAttention, SplitAttentionFields> {
