@@ -160,15 +160,18 @@ TEST_CASE("attention of few queries compiles for each architecture, within the s
   if (!compiles) MESSAGE("left out: ", nvrtc());
   std::size_t next = 0;
   for (const std::int64_t features : {8, 64, 72, 128, 256})
-    for (const auto mask : {std::optional<DType>(), std::optional(features == 128 ? DType::f32 : DType::bf16)}) {
+    for (const char* const way : {"", "masked", "paged"}) {
+      const bool is_masked = way == std::string("masked"), is_paged = way == std::string("paged");
+      const auto mask = is_masked ? std::optional(features == 128 ? DType::f32 : DType::bf16) : std::nullopt;
       const auto kernels = codegen::cuda_split_attention(
-          {features == 72 ? DType::f16 : DType::bf16, features, features == 72 ? 40 : features, mask});
+          {features == 72 ? DType::f16 : DType::bf16, features, features == 72 ? 40 : features, mask, is_paged});
       REQUIRE(kernels.size() == 2);
       CHECK(kernels[0].shared <= shared_of_sm_89);
       CHECK(kernels[0].shared >= (64 << 10));               // so much at least is on its way to a block
       CHECK(kernels[0].columns == kernels[0].threads / 2);  // 16 keys for each warp
       CHECK(kernels[1].threads >= (features == 72 ? 40 : features));
-      CHECK((kernels[0].name.find("masked") == std::string::npos) == !mask);
+      CHECK((kernels[0].name.find("paged") != std::string::npos) == is_paged);
+      CHECK((kernels[0].name.find("masked") != std::string::npos) == is_masked);
       if (compiles) check_compiles(kernels, architectures[next++ % 4]);
     }
 }

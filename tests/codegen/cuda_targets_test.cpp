@@ -107,6 +107,8 @@ TEST_CASE("attention that is for sm_80 and up compiles for all devices, of one h
   for (const std::int64_t features : {64, 128, 256})
     add(texts, codegen::cuda_split_attention({features == 128 ? DType::f16 : DType::bf16, features, features,
                                               features == 256 ? std::optional<DType>() : DType::f32}));
+  for (const DType dtype : of_16_bits)
+    add(texts, codegen::cuda_split_attention({.dtype = dtype, .features = 64, .value_features = 64, .is_paged = true}));
   for (const char* target : device_generations) check_functions_compile(texts, target);
 }
 

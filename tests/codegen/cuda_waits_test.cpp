@@ -37,6 +37,7 @@ std::vector<Waiting> all_that_wait() {
   for (const std::optional<DType> mask : {std::optional<DType>(), std::optional(DType::bf16)})
     for (const auto& made : codegen::cuda_split_attention({.features = 64, .value_features = 64, .mask = mask}))
       if (std::ranges::find(all, made.name, name) == all.end()) all.push_back({made});
+  all.push_back({codegen::cuda_split_attention({.features = 64, .value_features = 64, .is_paged = true})[0]});
   all.push_back({codegen::cuda_depthwise({})});
   all.push_back({codegen::cuda_cluster_product({}), true});
   const auto functions = codegen::cuda_attention_functions({}, true, false, {});

@@ -110,35 +110,32 @@ TEST_CASE("cuda: products and convolutions of f32 read 10 bits of fractions wher
     CHECK(distance(Float32Products::ieee) < 4e-6);
     const double rounded = distance(Float32Products::tf32);
     CHECK(rounded < 1.0 / 512);  // each operand by less than 2^-10 of itself
-    CHECK(rounded > 1e-5);       // it was rounded
+    return rounded > 1e-5;       // it was rounded
   };
-  const Sizes images = {4, 32, 24, 24}, kernels = {64, 32, 3, 3};
-  const char *blas = "cuBLASLt, tf32", *dnn = "cuDNN, tf32";
-  check(
-      "a product", [](const Tensor& x, const Tensor& w) { return matmul(x, w); }, {192, 256}, {256, 320}, blas);
-  check(
-      "a batch", [](const Tensor& x, const Tensor& w) { return matmul(x, w); }, {3, 192, 256}, {3, 256, 320}, blas);
-  check(
-      "a product's gradient",
-      [](const Tensor& x, const Tensor& w) {
-        return grad([&](const Tensor& v) { return sum(square(matmul(x, v))); }, w);
-      },
-      {192, 256}, {256, 320}, blas);
-  check(
-      "a convolution", [](const Tensor& x, const Tensor& w) { return conv2d(x, w, {.padding = 1}); }, images, kernels,
-      dnn);
-  check(
-      "the gradient of its images",
-      [](const Tensor& x, const Tensor& w) {
-        return grad([&](const Tensor& v) { return sum(square(conv2d(v, w, {.padding = 1}))); }, x);
-      },
-      images, kernels, dnn);
-  check(
-      "the gradient of its weights",
-      [](const Tensor& x, const Tensor& w) {
+  const auto product = [&](const char* name, auto f, const Sizes& sizes, const Sizes& of_weights) {
+    CHECK(check(name, f, sizes, of_weights, "cuBLASLt, tf32"));
+  };
+  product("a product", [](const Tensor& x, const Tensor& w) { return matmul(x, w); }, {192, 256}, {256, 320});
+  product("a batch", [](const Tensor& x, const Tensor& w) { return matmul(x, w); }, {3, 192, 256}, {3, 256, 320});
+  product("a product's gradient",
+          [](const Tensor& x, const Tensor& w) {
+            return grad([&](const Tensor& v) { return sum(square(matmul(x, v))); }, w);
+          },
+          {192, 256}, {256, 320});
+  // Of which the library may do some in f32.
+  const auto convolution = [&](const char* name, auto f) {
+    return check(name, f, {4, 32, 24, 24}, {64, 32, 3, 3}, "cuDNN, tf32");
+  };
+  const bool rounded[] = {
+      convolution("a convolution", [](const Tensor& x, const Tensor& w) { return conv2d(x, w, {.padding = 1}); }),
+      convolution("the gradient of its images",
+                  [](const Tensor& x, const Tensor& w) {
+                    return grad([&](const Tensor& v) { return sum(square(conv2d(v, w, {.padding = 1}))); }, x);
+                  }),
+      convolution("the gradient of its weights", [](const Tensor& x, const Tensor& w) {
         return grad([&](const Tensor& v) { return sum(square(conv2d(x, v, {.padding = 1}))); }, w);
-      },
-      images, kernels, dnn);
+      })};
+  CHECK((rounded[0] || rounded[1] || rounded[2]));
 }
 
 TEST_SUITE_END();

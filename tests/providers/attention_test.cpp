@@ -183,6 +183,40 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "attention over a cache in pages is one call, of few queries without mods and of pages that are read by 16 rows") {
+  const auto calls = [](DType dtype, std::int64_t tokens, std::int64_t page_size, std::int64_t depth,
+                        const nn::AttentionOptions& options = {}) {
+    Traced traced(Device::cuda(), dtype);
+    nn::PagedKeyValueCache cache(1, 1, 1, 1);
+    cache.keys = traced.input(Shape::of(20, 2, page_size, depth));
+    cache.values = traced.input(Shape::of(20, 2, page_size, depth));
+    const Tensor q = traced.input(Shape::of(3, 4, tokens, depth));
+    traced.dtype = DType::i32;
+    const Tensor table = traced.input(Shape::of(3, 5)), positions = traced.input(Shape::of(3));
+    const Tensor result = cache.attention(q, table, positions, options);
+    CHECK(type_of(result).shape.same(Shape::of(3, 4, tokens, depth)));
+    std::vector<const Node*> found;
+    const Graph graph = traced.graph({result});
+    for (const Tensor& value : graph.nodes)
+      if (value.node()->op == Op::call && std::string_view(name_of(*value.node())) == "paged_attention")
+        found.push_back(value.node());
+    for (const Node* node : found) {
+      CHECK(providers::paged_attention().takes(*node, Device::cuda()));
+      CHECK(!providers::paged_attention().takes(*node, Device::cpu()));
+      CHECK(!providers::cudnn_attention().takes(*node, Device::cuda()));
+    }
+    return found.size();
+  };
+  CHECK(calls(DType::bf16, 1, 16, 64) == 1);
+  CHECK(calls(DType::f16, 16, 48, 256) == 1);
+  CHECK(calls(DType::bf16, 17, 16, 64) == 0);
+  CHECK(calls(DType::bf16, 1, 24, 64) == 0);
+  CHECK(calls(DType::bf16, 1, 16, 60) == 0);
+  CHECK(calls(DType::f32, 1, 16, 64) == 0);
+  CHECK(calls(DType::bf16, 1, 16, 64, {.score_mod = [](auto score, auto...) { return score * 2; }}) == 0);
+}
+
 TEST_CASE("vmap of attention with dropout is its body, whose draw is of all examples") {
   Traced traced(Device::cuda());
   const Shape shape = Shape::of(3, 2, 4, 8, 64);

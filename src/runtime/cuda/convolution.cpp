@@ -22,7 +22,7 @@ namespace {
 // Numbers of cudnn_graph.h and cudnn_ops.h.
 constexpr int type_f32 = 0, type_f16 = 2, type_bf16 = 9, row_major = 0, channels_last = 1, cross_correlation = 1;
 constexpr int identity = 5, forward_precomputed = 1;  // an activation; the algorithm that may be followed by it
-constexpr int math_tensor_cores = 1, math_f32 = 3, deterministic = 1, most_algorithms = 8;
+constexpr int math_default = 0, math_tensor_cores = 1, math_f32 = 3, deterministic = 1, most_algorithms = 8;
 int type_of(DType dtype) { return dtype == DType::f16 ? type_f16 : dtype == DType::bf16 ? type_bf16 : type_f32; }
 
 constexpr std::size_t most_workspace = std::size_t{1} << 30;
@@ -147,8 +147,9 @@ struct LibraryConvolution::Call {
                                                     dilation.steps, cross_correlation, type_f32),
               "cudnnSetConvolutionNdDescriptor");
     check_dnn(dnn().cudnnSetConvolutionGroupCount(convolution, static_cast<int>(s.groups)), "group count");
-    check_dnn(dnn().cudnnSetConvolutionMathType(convolution,
-                                                s.dtype == DType::f32 && !s.is_tf32 ? math_f32 : math_tensor_cores),
+    check_dnn(dnn().cudnnSetConvolutionMathType(convolution, s.dtype != DType::f32 ? math_tensor_cores
+                                                             : s.is_tf32           ? math_default
+                                                                                   : math_f32),
               "math type");
   }
   struct Algorithm {

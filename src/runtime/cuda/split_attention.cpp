@@ -105,7 +105,14 @@ bool SplitAttention::fits(std::span<const std::int64_t> numbers, std::span<const
 }
 
 AttentionSizes SplitAttention::sizes(std::span<const std::int64_t> numbers) const {
-  return attention_sizes(fixed_, numbers.subspan(dims_.begin, dims_.count));
+  const std::span<const std::int64_t> dims = numbers.subspan(dims_.begin, dims_.count);
+  AttentionSizes s = attention_sizes(fixed_, dims);
+  // From a page to the next, also where there is one text.
+  constexpr std::size_t first_stride = 5, of_value = 4;
+  for (const Attended value : {Attended::key, Attended::value})
+    if (page_size_ > 0)
+      s.strides[static_cast<std::size_t>(value)][0] = dims[first_stride + of_value * static_cast<std::size_t>(value)];
+  return s;
 }
 
 KeyParts SplitAttention::parts(const AttentionSizes& sizes) const { return key_parts(sizes, columns_, has_clusters_); }
