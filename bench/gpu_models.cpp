@@ -37,13 +37,16 @@ Call decode() {
 
 // ---- ResNet-50 ------------------------------------------------------------------------------------------------------
 
+template <bool constants>
 Call resnet50_infer() {
   auto model = std::make_shared<models::ResNet<models::Bottleneck>>(resnet50());
   nn::eval(*model);
   nn::to(*model, DType::bf16);
   nn::to(*model, device);
   eval_all(*model);
-  auto run = weft::compile([](models::ResNet<models::Bottleneck>& m, const Tensor& x) { return m(x); }, unchecked);
+  weft::CompileOptions options = unchecked;
+  options.constant_parameters = constants;
+  auto run = weft::compile([](models::ResNet<models::Bottleneck>& m, const Tensor& x) { return m(x); }, options);
   return [=, x = sample({32, 3, 224, 224}, 1, DType::bf16)] { run(*model, x).eval(); };
 }
 
@@ -230,7 +233,8 @@ int main(int count, char** arguments) {
   std::vector<Case> cases = {
       {"gpu-decode", "1B-bf16-cache1024-B1", decode<1>},
       {"gpu-decode", "1B-bf16-cache1024-B16", decode<16>},
-      {"gpu-resnet50", "bf16-infer-B32", resnet50_infer},
+      {"gpu-resnet50", "bf16-infer-B32", resnet50_infer<false>},
+      {"gpu-resnet50", "bf16-infer-B32-constants", resnet50_infer<true>},
       {"gpu-resnet50", "bf16-train-B64", [] { return resnet50_step(64); }},
   };
   Adder add{cases};

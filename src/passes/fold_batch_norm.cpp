@@ -46,7 +46,8 @@ Tensor of_channels(const Builder& build, const Tensor& value, int axis, bool& va
   return build.expand(build.reshape(base, Shape::of(varies ? channels : one)), type.shape);
 }
 
-// What becomes of a channel of the value before: it is multiplied, and something is added. Undefined: by 1, 0.
+// What becomes of a channel of the value before: it is multiplied, and something is added. Undefined: by 1, 0. In the
+// dtype that the norm computes in.
 struct Affine {
   Tensor scale, shift;
   bool varies = false;  // by a factor of its own for each channel
@@ -83,7 +84,7 @@ struct Weights {
 };
 std::optional<Weights> weights_of(const Node& node, const Graph& graph, const std::vector<std::uint8_t>& constant) {
   const DType dtype = node.type.dtype;
-  if (dtype != DType::f32 && dtype != DType::f64) return std::nullopt;
+  if (dtype != DType::f32 && dtype != DType::f64 && dtype != DType::f16 && dtype != DType::bf16) return std::nullopt;
   const auto is_constant = [&](std::size_t i) {
     return type_of(node.input(i)).dtype == dtype && constant[graph.number(node.input(i))];
   };
@@ -132,12 +133,19 @@ class Folding {
   void find(const Node& product) {
     const std::optional<Weights> weights = weights_of(product, graph_, constant_);
     if (!weights) return;
+    Type type = product.type;
+    type.dtype = computed_in(type.dtype);
     Affine affine;
     const Node* last = &product;
     for (Reader next = readers_[graph_.number(product)]; next.count == 1; next = readers_[graph_.number(*last)]) {
       const Node& node = *next.node;
+      const bool is_widened = last == &product && node.op == Op::cast && !node.type.same(product.type);
+      if (is_widened && node.type.same(type)) {
+        last = &node;
+        continue;
+      }
       const std::size_t at = node.input(0).node() == last ? 0 : 1;
-      const bool binary = is_pointwise(node.op) && node.operand_count == 2 && node.type.same(product.type);
+      const bool binary = is_pointwise(node.op) && node.operand_count == 2 && node.type.same(type);
       if (!binary || !constant_[graph_.number(node.input(1 - at))]) break;
       if (!affine.add(node, at, weights->channels)) break;
       last = &node;
@@ -156,11 +164,13 @@ class Folding {
       for (int i = 0; i < to.rank(); ++i) thin.push_back(i == axis ? to[i] : Dim(1));
       return build.expand(build.reshape(value, thin), to);
     };
+    const DType wide = type_of(affine.scale).dtype;
+    const Tensor scale = along(build, affine.scale, where.axis, type_of(weights).shape);
     Tensor operands[] = {input, input};
-    operands[where.operand] = build.mul(weights, along(build, affine.scale, where.axis, type_of(weights).shape));
-    const Tensor result = build.make(product.op, operands, product.attributes(), product.type);
-    if (!affine.shift.defined()) return result;
+    operands[where.operand] = build.cast(build.mul(build.cast(weights, wide), scale), type_of(weights).dtype);
     const Builder after(last);
+    const Tensor result = after.cast(build.make(product.op, operands, product.attributes(), product.type), wide);
+    if (!affine.shift.defined()) return result;
     return after.add(result, along(after, affine.shift, where.channels, product.type.shape));
   }
 
@@ -174,7 +184,7 @@ class Folding {
 }  // namespace
 
 Graph fold_batch_norm(const Graph& graph, const PassContext& context) {
-  if (context.device.type != Device::Type::cpu || context.constant_inputs.empty()) return graph;
+  if (context.constant_inputs.empty()) return graph;
   return Folding(graph, context.constant_inputs).run();
 }
 

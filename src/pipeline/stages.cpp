@@ -146,7 +146,7 @@ std::size_t schedule(Compilation& compilation, Device device) {
 std::size_t memory(Compilation& compilation, Device device) {
   offload_values(compilation.schedule, compilation.graph, device);
   plan_memory(compilation.schedule, device, compilation.updates, device.type == Device::Type::cpu);
-  if (device.type != Device::Type::cpu) read_early(compilation.schedule);
+  if (device.type != Device::Type::cpu) read_early(compilation.schedule, compilation.constant_inputs);
   return compilation.schedule.buffers.size();
 }
 

@@ -82,8 +82,11 @@ std::size_t constant_of(const Plan& plan, const PlanBuffer& buffer) {
 }  // namespace
 
 Constants::Constants(const Plan& plan, const Sequence& sequence)
-    : sequence_(sequence), constants_(plan.constant_arguments.size()), done_once_(sequence.steps()) {
-  if (plan.device.type != Device::Type::cpu || plan.constant_arguments.empty()) return;
+    : sequence_(sequence),
+      device_(plan.device),
+      constants_(plan.constant_arguments.size()),
+      done_once_(sequence.steps()) {
+  if (plan.constant_arguments.empty()) return;
   find_steps(plan);
   find_operands(plan);
 }
@@ -107,7 +110,9 @@ void Constants::find_steps(const Plan& plan) {
     FieldWriter written;
     launch.step->write(written, launch.entry);
     const auto fields = FieldReader(written.bytes()).take<KernelFields>();
-    if (!launch.entry.units.is_constant() || !std::ranges::all_of(fields.parameters, is_known)) continue;
+    if (!launch.entry.units.is_constant() || !is_known(launch.entry.sets) ||
+        !std::ranges::all_of(fields.parameters, is_known))
+      continue;
     std::size_t reads = 0, makes = 0;
     bool once = true;
     for (std::size_t place = sequence_.begin_of(s); once && place < sequence_.end_of(s); ++place) {
@@ -192,16 +197,18 @@ std::shared_ptr<const Constants::Kept> Constants::make(const ConstantKeys& const
   for (std::size_t i = 0; i < constants_; ++i) kept->memory.push_back(constants.hold(constants.context, i));
   std::vector<void*> pointers(call.pointers, call.pointers + sequence_.pointers());
   for (const Result& result : results_) {
-    const std::shared_ptr<Storage> memory(allocate(Device::cpu(), result.bytes), release);
+    const std::shared_ptr<Storage> memory(allocate(device_, result.bytes, call.queue), release);
     for (std::size_t place = 0; place < pointers.size(); ++place)
       if (sequence_.table()[place] == result.buffer) {
         pointers[place] = memory->data;
         kept->made.emplace_back(place, memory->data);
       }
+    kept->blocks.push_back(memory.get());
     kept->memory.push_back(memory);
   }
+  if (call.queue) note_work(call.queue, {kept->blocks});
   for (std::size_t s = 0; s < sequence_.steps(); ++s)
-    if (done_once_[s]) sequence_.step(s).run({pointers.data() + sequence_.begin_of(s), call.numbers, {}, nullptr});
+    if (done_once_[s]) sequence_.step(s).run({pointers.data() + sequence_.begin_of(s), call.numbers, {}, call.queue});
   kept->packed.resize(sequence_.pointers());
   for (const Operand& operand : operands_) {
     const bool shares = operand.constant != none;
@@ -209,8 +216,8 @@ std::shared_ptr<const Constants::Kept> Constants::make(const ConstantKeys& const
     std::shared_ptr<const PackedOperand> found = shares ? shared_operands().find(key, operand.how) : nullptr;
     if (!found) {
       const std::shared_ptr<PackedOperand> made(new PackedOperand{shares ? kept->memory[operand.constant] : nullptr,
-                                                                  {allocate(Device::cpu(), operand.bytes), release}});
-      const StepCall own{pointers.data() + operand.table, call.numbers, {}, nullptr};
+                                                                  {allocate(device_, operand.bytes), release}});
+      const StepCall own{pointers.data() + operand.table, call.numbers, {}, call.queue};
       operand.step->pack(operand.buffer, own, static_cast<std::byte*>(made->memory->data));
       found = shares ? shared_operands().add(key, operand.how, made) : made;
     }

@@ -1,5 +1,6 @@
 // What is made once of arguments that are the same in many calls, and read by every call: what kernels compute of them
-// alone, and operands in the order of the step that reads them. In: a plan's constant arguments, their keys in a call.
+// alone, and operands in the order of the step that reads them. It lies where the plan runs: on a device the calls that
+// read it are queued after the kernels that make it. In: a plan's constant arguments, their keys in a call.
 // Out: what was made of them, shared by the calls of all threads, and by plans that make the same of one value. It is
 // made when a second call has the same values: a first answer waits for nothing, and who has other values in each call
 // pays nothing. A call that can't have it (another thread is making it, there is no memory) runs without: results are
@@ -40,9 +41,11 @@ class Constants {
     std::vector<std::shared_ptr<const void>> memory;  // and the values that it was made of
     std::vector<const std::byte*> packed;             // of each place in the table of pointers; null: nothing
     std::vector<std::pair<std::size_t, void*>> made;  // where the results of steps that are done once lie, by place
+    std::vector<Storage*> blocks;                     // of these results
   };
   // What is kept of the call's values; null: nothing is, so the call runs without. `own`: what the caller had of its
-  // call before. `call`: its pointers and numbers. `is_new`: it was made now, in the place of what others still have.
+  // call before. `call`: its pointers, numbers and queue. `is_new`: it was made now, in the place of what others still
+  // have.
   const Kept* find(std::shared_ptr<const Kept>& own, const ConstantKeys& constants, const StepCall& call,
                    bool& is_new) {
     is_new = false;
@@ -80,6 +83,7 @@ class Constants {
   std::shared_ptr<const Kept> make(const ConstantKeys& constants, const StepCall& call) const;
 
   const Sequence& sequence_;
+  const Device device_;
   const std::size_t constants_;          // how many
   std::vector<std::uint8_t> done_once_;  // by step
   std::vector<Result> results_;

@@ -469,7 +469,9 @@ void prepare(PackageFile& package, bool packs, const PackageDevice* device) {
     for (PackageEntry& entry : package.entries)
       for (PackageSpecialization& each : entry.specializations) {
         if (each.library != PackageSpecialization::no_library) each.plan.functions = libraries[each.library];
-        for (std::size_t i = 0; packs && i < each.inputs.size(); ++i)
+        // Kernels of a device may read a weight before the kernel in front of them has ended, which one that is left
+        // out would not be (read_early of schedule/schedule.hpp): who compiled them knew of no constants.
+        for (std::size_t i = 0; packs && !is_on_device(each) && i < each.inputs.size(); ++i)
           if (PackageSpecialization::is_weight(each.inputs[i]))
             each.plan.constant_arguments.push_back(static_cast<int>(i));
         prepare(each.plan);

@@ -146,7 +146,7 @@ class PreparedPlan {
     sequence_.bind(frame.pointers, arguments, results);
     if (!staged_.empty()) stage(frame, arguments, queue);
     std::byte* const scratch = workspace ? static_cast<std::byte*>(workspace->data) : nullptr;
-    const Constants::Kept* const kept = constants_.any() ? kept_for(frame, constants) : nullptr;
+    const Constants::Kept* const kept = constants_.any() ? kept_for(frame, constants, queue) : nullptr;
     Watch* const watch = current_watch;
     std::byte* const arena = frame.arena ? static_cast<std::byte*>(frame.arena->data) : nullptr;
     const auto run_step = [&](std::size_t step, Queue* on) {
@@ -159,7 +159,10 @@ class PreparedPlan {
     const Pieces& pieces = pieces_[checks_wait];
     const bool record = queue && pieces.any_recorded && options().cuda_graphs && !watch;
     Recordings& recordings = frame.recordings[checks_wait];
-    if (record) frame.pointers.back() = scratch;
+    if (record) {  // what a recording depends on besides the table: the workspace, and which steps are left out
+      frame.pointers[sequence_.pointers()] = scratch;
+      frame.pointers[sequence_.pointers() + 1] = kept ? this : nullptr;
+    }
     const Recording* recording = record ? recordings.find(frame.pointers, symbols) : nullptr;
     const bool comes_back = record && !recording && recordings.is_worth_recording(frame.pointers, symbols);
     if (record && !recording && !comes_back) recording = move_to(frame, symbols, pieces, recordings, run_step);
@@ -244,7 +247,7 @@ class PreparedPlan {
         if (Frame* frame = spare.exchange(nullptr, std::memory_order_acquire)) return frame;
     auto frame = std::make_unique<Frame>(reduces_overhead_);
     frame->numbers = numbers_.constants();
-    frame->pointers.resize(sequence_.pointers() + 1);  // the last is the workspace
+    frame->pointers.resize(sequence_.pointers() + 2);  // two more that recordings are told apart by
     frame->symbols.resize(symbol_count_);
     frame->staged_at.resize(staged_.size());
     return frame.release();
@@ -260,10 +263,11 @@ class PreparedPlan {
   }
 
   // What was made of the call's constants, whose results are then in the table of pointers; null: nothing.
-  const Constants::Kept* kept_for(Frame& frame, const ConstantKeys& constants) {
+  const Constants::Kept* kept_for(Frame& frame, const ConstantKeys& constants, Queue* queue) {
     bool is_new = false;
     const Constants::Kept* const kept =
-        constants_.find(frame.kept, constants, {frame.pointers.data(), frame.numbers, {}, nullptr}, is_new);
+        constants_.find(frame.kept, constants, {frame.pointers.data(), frame.numbers, {}, queue}, is_new);
+    if (queue && kept) note_work(queue, {kept->blocks});
     // Other frames give up what it replaces.
     for (std::size_t i = 0; is_new && i < spares_.count(); ++i)
       if (std::atomic<Frame*>& spare = spares_.of(i); Frame* const other = spare.exchange(nullptr)) {
@@ -300,7 +304,9 @@ class PreparedPlan {
   void record_call(Frame& frame, std::span<const std::int64_t> symbols, const Pieces& pieces, Recordings& recordings,
                    const RunStep& run_step, bool moves) const {
     try {
-      const std::vector<std::vector<Touched>> touched = sequence_.touched(frame.pointers, frame.numbers);
+      std::vector<std::vector<Touched>> touched = sequence_.touched(frame.pointers, frame.numbers);
+      for (std::size_t step = 0; frame.points_to_kept && step < touched.size(); ++step)
+        if (constants_.is_done_once(step)) touched[step] = {by_idle};
       Recording recording;
       for (const Piece& piece : pieces.all) {
         if (!piece.is_recorded) continue;
@@ -324,7 +330,7 @@ class PreparedPlan {
   bool is_moving(const Frame& frame, std::span<const std::int64_t> symbols, Recordings& recordings) const {
     if (sequence_.has_transfers() || sequence_.is_collective() || most_moved() == 0) return false;
     const std::vector<void*> before = recordings.note_missed(frame.pointers, symbols);
-    if (before.empty()) return false;
+    if (before.empty() || before.back() != frame.pointers.back()) return false;
     const std::size_t moved = sequence_.moved_steps(before, frame.pointers).size();
     return moved > 0 && moved <= most_moved();
   }
@@ -333,7 +339,8 @@ class PreparedPlan {
   const Recording* move_to(Frame& frame, std::span<const std::int64_t> symbols, const Pieces& pieces,
                            Recordings& recordings, const RunStep& run_step) const {
     Recordings::Moving* const moving = recordings.moving(symbols);
-    if (!moving || !sequence_.share_alike(moving->pointers, frame.pointers, frame.numbers)) return nullptr;
+    if (!moving || moving->pointers.back() != frame.pointers.back()) return nullptr;  // other steps are left out
+    if (!sequence_.share_alike(moving->pointers, frame.pointers, frame.numbers)) return nullptr;
     const std::vector<std::size_t> moved = sequence_.moved_steps(moving->pointers, frame.pointers);
     if (moved.size() > most_moved()) return nullptr;
     try {

@@ -140,13 +140,27 @@ void predicate_donations(Schedule& schedule) {
 
 }  // namespace
 
-void read_early(Schedule& schedule) {
+void read_early(Schedule& schedule, std::span<const int> constant_inputs) {
   using Kind = ScheduleBuffer::Kind;
-  std::vector<bool> steady;
-  for (const ScheduleBuffer& it : schedule.buffers)
+  std::vector<bool> steady, constant;
+  for (const ScheduleBuffer& it : schedule.buffers) {
     steady.push_back(it.kind == Kind::argument || it.kind == Kind::constant || it.kind == Kind::packed);
+    const bool is_given =
+        it.kind == Kind::argument && std::ranges::find(constant_inputs, it.index) != constant_inputs.end();
+    constant.push_back(is_given || it.kind == Kind::constant || it.kind == Kind::packed);
+  }
+  // Whether its results are made of constants alone; notes them.
+  const auto is_of_constants = [&](const Step& step) {
+    const std::vector<bool> writes = step.payload->writes(step.buffers.size());
+    for (std::size_t i = 0; i < writes.size(); ++i)
+      if (!writes[i] && !constant[static_cast<std::size_t>(step.buffers[i])]) return false;
+    for (std::size_t i = 0; i < writes.size(); ++i)
+      if (writes[i]) constant[static_cast<std::size_t>(step.buffers[i])] = true;
+    return true;
+  };
   bool follows = false;
   for (Step& step : schedule.steps) {
+    if (!constant_inputs.empty() && is_of_constants(step)) continue;
     if (follows)
       if (auto early = step.payload->reading_early(steady)) step.payload = std::move(early);
     const loop::Kernel* const kernel = step.payload->generated() ? step.payload->kernel() : nullptr;

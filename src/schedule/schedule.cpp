@@ -77,9 +77,9 @@ Graph with_further_results(const Graph& graph, Device device) {
   });
 }
 
-// By node: whether it is one of these inputs, or computed of such alone.
+// By node: whether it is one of these inputs, or computed of such and of numbers that the graph holds.
 std::vector<bool> constant_values(const Graph& graph, std::span<const int> constant_inputs) {
-  std::vector<bool> all(graph.nodes.size(), false);
+  std::vector<bool> all(graph.nodes.size(), false), held = all;  // held: such numbers alone
   if (constant_inputs.empty()) return all;
   for (const int input : constant_inputs) {
     const std::uint32_t number = graph.number(graph.inputs[static_cast<std::size_t>(input)]);
@@ -87,8 +87,13 @@ std::vector<bool> constant_values(const Graph& graph, std::span<const int> const
   }
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = *graph.nodes[i].node();
+    const auto is_constant = [&](const Tensor& of) { return bool(all[graph.number(of)]); };
+    const auto is_held = [&](const Tensor& of) { return bool(held[graph.number(of)]); };
+    const auto is_known = [&](const Tensor& of) { return is_constant(of) || is_held(of); };
+    const bool is_leaf = node.op == Op::constant || node.op == Op::data;
+    held[i] = is_leaf || (is_view(node.op) && std::ranges::all_of(node.inputs(), is_held));
     if (node.operand_count > 0 && !is_effect(node))
-      all[i] = std::ranges::all_of(node.inputs(), [&](const Tensor& of) { return bool(all[graph.number(of)]); });
+      all[i] = std::ranges::all_of(node.inputs(), is_known) && std::ranges::any_of(node.inputs(), is_constant);
   }
   return all;
 }
@@ -286,7 +291,9 @@ class Scheduler {
     const std::optional<loop::Kernel> any = with_any_first_extent(kernel);
     // What is computed for two recomputations is wanted at two times.
     const std::uint32_t again = members.empty() ? 0 : graph_.nodes[members.front()].node()->recomputation;
-    Table& table = tables_[{loop::shared_text(any ? *any : kernel), again}];
+    // What is made of constants is made once (runtime/constants.hpp), where nothing else is in its launch.
+    const bool once = std::ranges::all_of(members, [&](std::uint32_t member) { return bool(is_constant_[member]); });
+    Table& table = tables_[{loop::shared_text(any ? *any : kernel), again, once}];
     if (table.kernels.size() == most) close(table);
     if (table.kernels.empty()) {
       table.step = schedule_.steps.size();
@@ -418,8 +425,8 @@ class Scheduler {
   ScheduleBuffers buffers_;
   LoweredGroups lowered_;
   const std::vector<bool> is_constant_;
-  // By the text of the kernel, of this depth, and its recomputation.
-  std::map<std::pair<std::string, std::uint32_t>, Table> tables_;
+  // By the text of the kernel, of this depth, its recomputation, and whether it is of constants.
+  std::map<std::tuple<std::string, std::uint32_t, bool>, Table> tables_;
 };
 
 // What a schedule moves, with what its launches are worth.

@@ -88,8 +88,10 @@ Schedule make_schedule(const Graph& graph, Device device, const Providers& provi
 // may lie in it until it is written.
 // On a device: which kernels may read arguments and constants before the kernel in front of them has ended. Nobody
 // writes an argument before all have read it; but the step in front of the plan may have. So a kernel that surely runs
-// lies in between: whoever follows it knows that all before it have ended (after_earlier_kernels of cuda.inc).
-void read_early(Schedule& schedule);
+// lies in between: whoever follows it knows that all before it have ended (after_earlier_kernels of cuda.inc). What is
+// made of `constant_inputs` alone is no such kernel, and reads nothing early: later calls leave it out, and one call
+// runs it before all others (runtime/constants.hpp).
+void read_early(Schedule& schedule, std::span<const int> constant_inputs = {});
 void plan_memory(Schedule& schedule, Device device = {}, std::span<const Update> updates = {}, bool in_results = false);
 
 // An operation for people: "softmax f32[4,16] of layer, model.cpp:12".

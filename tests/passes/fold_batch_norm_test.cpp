@@ -135,11 +135,48 @@ TEST_CASE("a batch norm after a product of matrices") {
   CHECK(left_of(p, nn::batch_norm(nn::linear(rows, w, p.t), mean, variance, p.s, p.t, false)) == Left{0, 1});
 }
 
-TEST_CASE("without constants, and on a device, a graph stays as it is") {
+TEST_CASE("weights of 16-bit floats are scaled in f32; on a device as on the host") {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    Parts p;
+    Tensor mean = p.mean, variance = p.variance;
+    const Tensor low = conv2d(cast(p.x, dtype), cast(p.w, dtype), {.padding = 1});
+    const Tensor norm = nn::batch_norm(low, mean, variance, p.s, p.t, false);
+    const Graph graph = inline_calls(p.r.graph({norm}));
+    PassContext context{.device = Device::cuda()};
+    context.constant_inputs = p.constant;
+    const Graph folded = fold_batch_norm(graph, context);
+    verify(folded);
+    const auto with = [&](Op op, int rank, DType of) {
+      return std::ranges::count_if(folded.nodes, [&](const Tensor& value) {
+        return value.node()->op == op && type_of(value).shape.rank() == rank && type_of(value).dtype == of &&
+               type_of(value).shape[0].same(Dim(rank == 4 && op != Op::mul ? 2 : 4));
+      });
+    };
+    CHECK(with(Op::mul, 4, DType::f32) == 1);  // of the weights
+    CHECK(with(Op::mul, 4, dtype) == 0);
+    CHECK(with(Op::add, 4, DType::f32) == 1);  // the shift, before the only rounding
+    std::mt19937 random(1);
+    std::vector<Literal> values;
+    for (const Tensor& input : graph.inputs) {
+      Literal& value = values.emplace_back(Literal{type_of(input)});
+      for (std::int64_t i = 0; i < type_of(input).shape.element_count().constant(); ++i) {
+        const double number = std::normal_distribution<double>()(random);
+        value.reals.push_back(static_cast<float>(input.same(p.variance) ? std::exp(number) : number));
+      }
+    }
+    const std::vector<Literal> expected = interpret(graph, values, {}), found = interpret(folded, values, {});
+    double most = 0, worst = 0;
+    for (std::size_t i = 0; i < expected[0].reals.size(); ++i) {
+      most = std::max(most, std::fabs(expected[0].reals[i]));
+      worst = std::max(worst, std::fabs(found[0].reals[i] - expected[0].reals[i]));
+    }
+    CHECK(worst > 0);  // it does round differently
+    CHECK(worst <= (dtype == DType::bf16 ? 0x1p-7 : 0x1p-10) * most);
+  }
+}
+
+TEST_CASE("without constants a graph stays as it is") {
   Parts p;
   const Graph graph = p.r.graph({p.convolved() * Parts::channels(p.s)});
   CHECK(fold_batch_norm(graph, {}).nodes.size() == graph.nodes.size());
-  PassContext context{.device = Device::cuda()};
-  context.constant_inputs = p.constant;
-  CHECK(fold_batch_norm(graph, context).nodes.size() == graph.nodes.size());
 }

@@ -277,6 +277,42 @@ TEST_CASE(
   CHECK(early == 1);
 }
 
+TEST_CASE("on a device a kernel of constants, which later calls leave out, is none that others come after") {
+  Traced t;
+  const Device device = Device::cuda();
+  const auto weights = [&] { return t.input(device, Shape::of(1024, 1024), DType::bf16); };
+  const Tensor first = weights(), second = weights(), x = t.input(device, Shape::of(1024), DType::bf16);
+  const auto product = [](const Tensor& w, const Tensor& v) { return tanh(sum(w * v, 1)); };
+  const Tensor made = sin(sum(first, 0));
+  const Graph graph = inline_calls(t.graph({product(second, x), product(second, made)}));
+  const auto early = [&](std::vector<int> constants) {
+    Schedule schedule = make_schedule(graph, device, providers::all(), {}, constants);
+    plan_memory(schedule, device);
+    read_early(schedule, constants);
+    int count = 0;
+    for (const Step& step : schedule.steps)
+      for (const loop::Buffer& buffer : step.payload->kernel()->buffers) count += buffer.steady;
+    return count;
+  };
+  CHECK(early({}) > 0);
+  CHECK(early({0, 1}) < early({}));
+}
+
+TEST_CASE("on a device kernels of constants are launches of their own") {
+  Traced t;
+  const Device device = Device::cuda();
+  const Tensor weights = t.input(device, Shape::of(64, 32), DType::bf16),
+               x = t.input(device, Shape::of(64, 32), DType::bf16);
+  const auto ordered = [](const Tensor& each) { return matmul(permute(sin(each), {1, 0}), each); };
+  const Graph graph = inline_calls(t.graph({ordered(weights), ordered(x)}));
+  const auto kernels = [&](std::vector<int> constants) {
+    const Schedule schedule = make_schedule(graph, device, providers::all(), {}, constants);
+    return std::ranges::count_if(schedule.steps, [](const Step& step) { return step.payload->generated(); });
+  };
+  CHECK(kernels({}) == 1);
+  CHECK(kernels({0}) == 2);
+}
+
 TEST_CASE(
     "on a device products of several matrices with one vector are one launch, and a product of two results one "
     "kernel") {
