@@ -22,8 +22,9 @@ struct ProcessOptions {
   bool cuda_dependent_launch = true;  // a generated kernel may start before the one in front of it has ended
   bool cudnn = true;
   // 0: never; 1: where it is expected or was timed to be faster; 2: wherever it can be.
-  int own_kernels = 1;        // a product or attention is done by our own kernels for tensor cores
-  int product_epilogues = 1;  // what follows a product is done by cuBLASLt with it
+  int own_kernels = 1;                 // a product or attention is done by our own kernels for tensor cores
+  int product_epilogues = 1;           // what follows a product is done by cuBLASLt with it
+  bool convolution_epilogues = false;  // what follows a convolution is done by cuDNN with it
   bool nvrtc_check = false;
   bool raise_compile_errors = false;
   std::vector<std::string> skip_passes;

@@ -70,7 +70,7 @@ std::optional<Followed> followed_product(const Step& product, const Step& follow
   const Contraction& c = alone->contraction();
   const std::size_t buffers = kernel->buffers.size();
   if (follower.buffers.size() != buffers || buffers > runtime::cuda::most_followed_buffers) return {};
-  if (!is_worth_it(device, c) || !c.c_row.same(c.n) || !c.c_offset.same(Dim(0))) return {};
+  if (!is_worth_it(device, c) || !c.c_row.same(c.n) || !c.c_column.same(Dim(1)) || !c.c_offset.same(Dim(0))) return {};
   const auto place = std::ranges::find(follower.buffers, product.buffers.back()) - follower.buffers.begin();
   const std::optional<KnownEpilogue> known = known_epilogue(*kernel, static_cast<int>(place), c.m * c.n, c.n, keeps);
   if (!known) return {};

@@ -5,6 +5,7 @@
 
 #include "loop/kernel.hpp"
 #include "runtime/cuda/blas.hpp"
+#include "runtime/cuda/convolution.hpp"
 
 namespace weft::providers {
 
@@ -17,6 +18,17 @@ struct KnownEpilogue {
 // quotients, tanh and exp of floats alone, without a branch: two such functions that agree there are one.
 std::optional<KnownEpilogue> known_epilogue(const loop::Kernel& kernel, int product, Dim elements, Dim columns,
                                             bool keeps);
+
+// What a kernel adds to an image whose channels are its columns, and the activation of the sum.
+struct KnownImageEpilogue {
+  runtime::cuda::ConvolutionEpilogue epilogue;
+  std::vector<int> added;  // buffers of the kernel: the image if there is one, the vectors of a number a channel
+  int result;
+};
+// As known_epilogue, of relu, silu and gelu. An activation is compared at some points, but relu, which has a branch:
+// the kernel is the operation itself.
+std::optional<KnownImageEpilogue> known_image_epilogue(const loop::Kernel& kernel, int image, Dim elements,
+                                                       Dim channels);
 
 struct KnownGate {
   int gate, result;  // buffers of the kernel

@@ -37,7 +37,7 @@ bool join_follower(Schedule& schedule, std::size_t product, const Providers& pro
   for (const int each : made) {
     const ScheduleBuffer& buffer = schedule.buffers[static_cast<std::size_t>(each)];
     const bool is_result = buffer.kind == ScheduleBuffer::Kind::result;
-    if ((!is_result && buffer.kind != ScheduleBuffer::Kind::temporary) || !buffer.strides.empty()) return false;
+    if (!is_result && buffer.kind != ScheduleBuffer::Kind::temporary) return false;
     keeps |= is_result;
   }
   std::size_t follower = product + 1;

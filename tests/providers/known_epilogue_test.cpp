@@ -1,5 +1,6 @@
 // Which pointwise kernels are what cuBLASLt does at the end of a product: those that the schedule makes of GELU by tanh
-// and of its gradient, with a bias and without; and none of the others.
+// and of its gradient, with a bias and without; and none of the others. The same of what cuDNN does with the sums of a
+// convolution.
 #include "providers/known_epilogue.hpp"
 
 #include <doctest/doctest.h>
@@ -93,4 +94,58 @@ TEST_CASE("silu of a product times another one is what a gate is, and nothing el
   CHECK(gate([](const Operands& x) { return silu(x[0]) * x[1] * 2; }, {matrix, matrix}) == -1);
   CHECK(gate([](const Operands& x) { return silu(x[0]) * x[1]; }, {matrix, row}) == -1);
   CHECK(gate([](const Operands& x) { return silu(x[0]) * x[1] + x[2]; }, {matrix, matrix, matrix}) == -1);
+}
+
+namespace {
+
+using runtime::cuda::Activation;
+
+// The first operand takes the place of a convolution's image, of 64 positions and 96 channels. Vectors are f32 or bf16.
+template <class F>
+std::optional<providers::KnownImageEpilogue> of_image(F f, std::vector<Shape> shapes) {
+  return asked(f, shapes, [&](const loop::Kernel& kernel, const auto& buffer_of) {
+    REQUIRE(buffer_of(0) >= 0);
+    return providers::known_image_epilogue(kernel, buffer_of(0), 64 * 96, 96);
+  });
+}
+template <class F>
+std::optional<Activation> activation(F f, std::vector<Shape> shapes) {
+  const auto found = of_image(f, std::move(shapes));
+  return found ? std::optional(found->epilogue.activation) : std::nullopt;
+}
+Tensor wide(const Tensor& x) { return cast(x, DType::f32); }
+
+}  // namespace
+
+TEST_CASE("sums of an image, of numbers a channel and of another image, and their activation are the library's") {
+  CHECK(activation([](const Operands& x) { return relu(x[0]); }, {matrix}) == Activation::relu);
+  CHECK(activation([](const Operands& x) { return silu(x[0]); }, {matrix}) == Activation::silu);
+  CHECK(activation([](const Operands& x) { return gelu(x[0]); }, {matrix}) == Activation::gelu);
+  CHECK(activation([](const Operands& x) { return gelu(x[0], Gelu::tanh); }, {matrix}) == Activation::gelu_tanh);
+  CHECK(activation([](const Operands& x) { return x[0] + x[1]; }, {matrix, matrix}) == Activation::none);
+  CHECK(activation([](const Operands& x) { return silu(x[0] + x[1]); }, {matrix, row}) == Activation::silu);
+  const auto block = [](const Operands& x) { return relu(x[2] + cast(wide(x[0]) + wide(x[1]) * 2.0, DType::bf16)); };
+  CHECK(!of_image(block, {matrix, row, matrix}));  // a number times another one is none that is added
+  const auto found = of_image([](const Operands& x) { return relu(x[2] + (x[0] + x[1])); }, {matrix, row, matrix});
+  REQUIRE(found);
+  CHECK(found->epilogue.activation == Activation::relu);
+  CHECK(found->epilogue.has_image);
+  CHECK(found->epilogue.channels == std::vector<DType>{DType::bf16});
+  CHECK(found->added.size() == 2);
+  const auto two =
+      of_image([](const Operands& x) { return relu((x[2] + x[3]) + (x[0] + x[1])); }, {matrix, row, matrix, row});
+  REQUIRE(two);
+  CHECK(two->epilogue.channels.size() == 2);
+}
+
+TEST_CASE("other functions after a convolution are not the library's") {
+  CHECK(!of_image([](const Operands& x) { return relu(x[0]) + x[1]; }, {matrix, matrix}));
+  CHECK(!of_image([](const Operands& x) { return relu(x[0] - x[1]); }, {matrix, matrix}));
+  CHECK(!of_image([](const Operands& x) { return relu(x[0] * x[1]); }, {matrix, row}));
+  CHECK(!of_image([](const Operands& x) { return relu(x[0] + x[0]); }, {matrix}));
+  CHECK(!of_image([](const Operands& x) { return relu(x[0] + x[1] + x[2]); }, {matrix, matrix, matrix}));
+  CHECK(!of_image([](const Operands& x) { return relu(x[0] + 1.0); }, {matrix}));
+  CHECK(!of_image([](const Operands& x) { return maximum(x[0], 1e-7); }, {matrix}));
+  CHECK(!of_image([](const Operands& x) { return tanh(x[0]); }, {matrix}));
+  CHECK(!of_image([](const Operands& x) { return relu(x[0] + reshape(x[1], {64, 1})); }, {matrix, Shape::of(64)}));
 }

@@ -59,25 +59,66 @@ struct Steps {
   }
 };
 
-// Images of 16-bit floats with their channels last: a graph of one operation. Of their gradients the older functions,
-// which do all others, name slow kernels.
-bool is_by_graph(const ConvolutionSizes& s) {
-  return s.axes == 2 && !s.has_bias && storage_bytes(s.dtype, 1) == 2 && !lies_row_by_row(s);
+bool is_of_images(const ConvolutionSizes& s) {
+  return s.axes == 2 && storage_bytes(s.dtype, 1) == 2 && !lies_row_by_row(s);
+}
+// Images of 16-bit floats with their channels last: a graph of one operation, or with what follows it. Of their
+// gradients the older functions, which do all others, name slow kernels.
+bool is_by_graph(const ConvolutionSizes& s, const ConvolutionEpilogue& epilogue) {
+  return is_of_images(s) && (!s.has_bias || epilogue.any());
 }
 
 std::int64_t id_of(Convolved value) { return static_cast<std::int64_t>(value); }
+constexpr std::int64_t id_of_bias = 3, first_id_of_added = 4;
 
-DnnGraph graph_of(const ConvolutionSizes& s) {
+DnnPointwise function_of(Activation activation) {
+  switch (activation) {
+    case Activation::none: break;
+    case Activation::relu: return DnnPointwise::relu;
+    case Activation::silu: return DnnPointwise::silu;
+    case Activation::gelu: return DnnPointwise::gelu;
+    case Activation::gelu_tanh: return DnnPointwise::gelu_tanh;
+  }
+  return DnnPointwise::identity;
+}
+
+DnnGraph graph_of(const ConvolutionSizes& s, const ConvolutionEpilogue& epilogue) {
   DnnGraph graph;
-  const auto value = [&](Convolved which) {
+  using Four = DnnGraph::Four;
+  const auto type = [](DType dtype) { return static_cast<DnnType>(type_of(dtype)); };
+  const auto sizes_of = [&](Convolved which) {
     const auto sizes = s.shape_of(which);
-    const DnnGraph::Four four = {sizes[0], sizes[1], sizes[2], sizes[3]};
-    const DnnGraph::Four last = {four[1] * four[2] * four[3], 1, four[1] * four[3], four[1]};
-    return graph.memory(id_of(which), static_cast<DnnType>(type_of(s.dtype)), four, last);
+    return Four{sizes[0], sizes[1], sizes[2], sizes[3]};
+  };
+  const auto last = [](const Four& four) { return Four{four[1] * four[2] * four[3], 1, four[1] * four[3], four[1]}; };
+  const auto value = [&](Convolved which) {
+    return graph.memory(id_of(which), type(s.dtype), sizes_of(which), last(sizes_of(which)));
   };
   const auto two = [](const std::array<std::int64_t, 3>& from) { return std::array{from[0], from[1]}; };
-  graph.convolution(s.result, value(Convolved::input), value(Convolved::weight), value(Convolved::output),
-                    {two(s.low), two(s.strides), two(s.dilation)});
+  const DnnGraph::Windows windows{two(s.low), two(s.strides), two(s.dilation)};
+  if (!epilogue.any()) {
+    graph.convolution(s.result, value(Convolved::input), value(Convolved::weight), value(Convolved::output), windows);
+    return graph;
+  }
+  const Four of_result = sizes_of(Convolved::output), of_channels = {1, s.outputs, 1, 1};
+  const auto between = [&] { return graph.between(DnnType::f32, of_result, last(of_result)); };
+  std::vector<DnnGraph::Value> added;  // the image first: the library has kernels for this order
+  std::int64_t id = first_id_of_added;
+  if (epilogue.has_image) added.push_back(graph.memory(id++, type(s.dtype), of_result, last(of_result)));
+  const auto add_channels = [&](std::int64_t name, DType dtype) {
+    added.push_back(graph.memory(name, type(dtype), of_channels, last(of_channels)));
+  };
+  if (s.has_bias) add_channels(id_of_bias, s.dtype);
+  for (const DType dtype : epilogue.channels) add_channels(id++, dtype);
+  const bool is_active = epilogue.activation != Activation::none;
+  DnnGraph::Value sum = between();
+  graph.convolution(s.result, value(Convolved::input), value(Convolved::weight), sum, windows);
+  for (std::size_t i = 0; i < added.size(); ++i) {
+    const DnnGraph::Value next = i + 1 < added.size() || is_active ? between() : value(Convolved::output);
+    graph.pointwise_to(next, DnnPointwise::add, sum, &added[i]);
+    sum = next;
+  }
+  if (is_active) graph.pointwise_to(value(Convolved::output), function_of(epilogue.activation), sum);
   return graph;
 }
 
@@ -106,8 +147,16 @@ struct LibraryConvolution::Call {
   int algorithm = -1;
   std::size_t workspace = 0;
   std::shared_ptr<const DnnPlan> plan;  // null: by the older functions
+  ConvolutionEpilogue epilogue;
+  std::vector<std::int64_t> ids;  // of a plan: of its values, in their order
 
-  Call(DeviceState& on, Convolved computed) : device(on), result(computed) {}
+  Call(DeviceState& on, const ConvolutionSizes& s, const ConvolutionEpilogue& followed_by)
+      : device(on), result(s.result), epilogue(followed_by) {
+    for (const int each : {0, 1, 2}) ids.push_back(id_of(value_of_operand(result, each)));
+    if (s.has_bias) ids.push_back(id_of_bias);
+    for (std::size_t i = 0; i < epilogue.channels.size() + epilogue.has_image; ++i)
+      ids.push_back(first_id_of_added + static_cast<std::int64_t>(i));
+  }
   Call(const Call&) = delete;
   ~Call() {
     if (x) dnn().cudnnDestroyTensorDescriptor(x);
@@ -193,7 +242,10 @@ struct LibraryConvolution::Call {
     };
     const auto of_values = [&](std::int64_t elements) { return memory(storage_bytes(s.dtype, elements)); };
     const auto on_x = of_values(input), on_y = of_values(output), on_w = of_values(weight);
-    const auto space = memory(most_bytes);
+    const auto space = memory(most_bytes), on_image = of_values(epilogue.has_image ? output : 0);
+    const auto on_channels = memory(storage_bytes(DType::f32, s.outputs));
+    std::vector<void*> added(epilogue.channels.size(), on_channels->data);
+    if (epilogue.has_image) added.insert(added.begin(), on_image->data);
     const bool gives_x = result == Convolved::input, gives_w = result == Convolved::weight;
     const void* const a = gives_x ? on_y->data : on_x->data;
     const void* const b = gives_w ? on_y->data : on_w->data;
@@ -201,7 +253,7 @@ struct LibraryConvolution::Call {
     check_dnn(dnn().cudnnSetStream(handle, device.queue.stream), "cudnnSetStream");
     const Fastest found = find_fastest(device.device, count, [&](std::size_t i) {
       take(i);
-      run(handle, a, b, nullptr, to, space->data);
+      run(handle, {a, b, on_channels->data, to, added}, space->data);
       return true;
     });
     if (logging::enabled(logging::Channel::kernels))
@@ -220,8 +272,8 @@ struct LibraryConvolution::Call {
   }
   // Reads a stored answer. False where it answers another question, or where this library refuses it.
   bool take(DnnHandle* handle, const ConvolutionSizes& s, std::string_view answer) try {
-    if (is_by_graph(s)) {
-      plan = graph_of(s).plan_from({handle, nullptr}, answer);
+    if (is_by_graph(s, epilogue)) {
+      plan = graph_of(s, epilogue).plan_from({handle, nullptr}, answer);
       workspace = plan ? plan->workspace() : 0;
       return plan && workspace <= most_workspace;
     }
@@ -236,7 +288,7 @@ struct LibraryConvolution::Call {
   // False where the library has none that may be used.
   bool find_plan(DnnHandle* handle, const ConvolutionSizes& s, bool measures) {
     constexpr std::size_t most_timed = 8;
-    auto plans = graph_of(s).plans({handle, nullptr}, true, measures ? most_timed : 1, most_workspace);
+    auto plans = graph_of(s, epilogue).plans({handle, nullptr}, true, measures ? most_timed : 1, most_workspace);
     if (plans.empty()) return false;
     const auto take = [&](std::size_t i) {
       plan = plans[i];
@@ -257,11 +309,12 @@ struct LibraryConvolution::Call {
     take(measures && usable.size() > 1 ? fastest(handle, s, usable.size(), most_bytes, take) : 0);
     return true;
   }
-  void run(DnnHandle* handle, const void* a, const void* b, const void* with, void* to, void* space) const {
+  void run(DnnHandle* handle, const Values& values, void* space) const {
+    const auto& [a, b, with, to, added] = values;
     if (plan) {
-      const std::int64_t ids[] = {id_of(value_of_operand(result, 0)), id_of(value_of_operand(result, 1)),
-                                  id_of(result)};
-      void* const pointers[] = {const_cast<void*>(a), const_cast<void*>(b), to};
+      std::vector<void*> pointers{const_cast<void*>(a), const_cast<void*>(b), to};
+      if (ids.size() > pointers.size() + added.size()) pointers.push_back(const_cast<void*>(with));
+      pointers.insert(pointers.end(), added.begin(), added.end());
       return plan->run(handle, ids, pointers, space);
     }
     const float one = 1, zero = 0;
@@ -301,18 +354,20 @@ LibraryConvolution::~LibraryConvolution() {
 std::size_t LibraryConvolution::workspace() const { return call_->workspace; }
 
 std::shared_ptr<const LibraryConvolution> LibraryConvolution::make(DeviceState& device, const ConvolutionSizes& sizes,
-                                                                   bool measures) try {
+                                                                   bool measures,
+                                                                   const ConvolutionEpilogue& epilogue) try {
   FieldWriter question;
   question(measures, sizes);
+  if (epilogue.any()) question(epilogue);
   const StoredAnswer stored("cuDNN convolution", dnn().cudnnGetVersion(), device, question.bytes());
   DnnLibrary& library = DnnLibrary::of(device);
   const DnnLibrary::Borrowed handle(library, measures);
-  auto call = std::make_unique<Call>(device, sizes.result);
+  auto call = std::make_unique<Call>(device, sizes, epilogue);
   if (const std::optional<std::string> answer = stored.load(); answer && call->take(handle.get(), sizes, *answer))
     return std::shared_ptr<const LibraryConvolution>(new LibraryConvolution(std::move(call)));
-  call = std::make_unique<Call>(device, sizes.result);
-  if (!(is_by_graph(sizes) ? call->find_plan(handle.get(), sizes, measures)
-                           : call->find_algorithm(handle.get(), sizes, measures)))
+  call = std::make_unique<Call>(device, sizes, epilogue);
+  if (!(is_by_graph(sizes, epilogue) ? call->find_plan(handle.get(), sizes, measures)
+                                     : call->find_algorithm(handle.get(), sizes, measures)))
     return nullptr;
   stored.store(call->answer());
   return std::shared_ptr<const LibraryConvolution>(new LibraryConvolution(std::move(call)));
@@ -324,9 +379,17 @@ std::shared_ptr<const LibraryConvolution> LibraryConvolution::make(DeviceState& 
 
 namespace {
 
-// By whether they were timed, and their sizes. Throws Error where the device or the library is not there.
+// By whether they were timed, their sizes and what follows. Throws Error where the device or the library is not there.
 auto& known_convolutions(const DeviceState& device) {
-  using Known = Answers<std::pair<bool, ConvolutionSizes>, std::shared_ptr<const LibraryConvolution>>;
+  using Question = std::tuple<bool, ConvolutionSizes, ConvolutionEpilogue>;
+  using Known = Answers<Question, std::shared_ptr<const LibraryConvolution>>;
+  static constinit PerDevice<Known> all;
+  dnn();
+  return all.of(device.device);
+}
+// Which have a kernel together with what follows.
+auto& named_convolutions(const DeviceState& device) {
+  using Known = Answers<std::pair<ConvolutionSizes, ConvolutionEpilogue>, bool>;
   static constinit PerDevice<Known> all;
   dnn();
   return all.of(device.device);
@@ -335,24 +398,40 @@ auto& known_convolutions(const DeviceState& device) {
 }  // namespace
 
 std::shared_ptr<const LibraryConvolution> LibraryConvolution::find(Device device, const ConvolutionSizes& sizes,
-                                                                   bool measures) try {
+                                                                   bool measures,
+                                                                   const ConvolutionEpilogue& epilogue) try {
   if (!fits(sizes)) return nullptr;
   DeviceState& state = use(device);
-  return known_convolutions(state).find({measures, sizes}, [&] { return make(state, sizes, measures); });
+  return known_convolutions(state).find({measures, sizes, epilogue},
+                                        [&] { return make(state, sizes, measures, epilogue); });
 } catch (const OutOfMemory&) {
   throw;
 } catch (const Error&) {
   return nullptr;  // no device, or no library
 }
 
-void LibraryConvolution::find_ahead(Device device, const ConvolutionSizes& sizes) {
+void LibraryConvolution::find_ahead(Device device, const ConvolutionSizes& sizes, const ConvolutionEpilogue& epilogue) {
   if (!fits(sizes)) return;
   DeviceState& state = use(device);
-  known_convolutions(state).find_ahead({false, sizes}, [&] { return make(state, sizes, false); });
+  known_convolutions(state).find_ahead({false, sizes, epilogue}, [&] { return make(state, sizes, false, epilogue); });
+}
+
+bool LibraryConvolution::is_named(Device device, const ConvolutionSizes& sizes,
+                                  const ConvolutionEpilogue& epilogue) try {
+  if (!fits(sizes) || !is_of_images(sizes) || sizes.result != Convolved::output) return false;
+  DeviceState& state = use(device);
+  return named_convolutions(state).find({sizes, epilogue}, [&] {
+    const DnnLibrary::Borrowed handle(DnnLibrary::of(state));
+    return graph_of(sizes, epilogue).has_plan({handle.get(), nullptr}, true);
+  });
+} catch (const OutOfMemory&) {
+  throw;
+} catch (const Error&) {
+  return false;  // no device, no library, or a graph that it does not take
 }
 
 void LibraryConvolution::promise(Device device, const ConvolutionSizes& sizes) noexcept try {
-  if (fits(sizes)) known_convolutions(use(device)).promise({false, sizes});
+  if (fits(sizes)) known_convolutions(use(device)).promise({false, sizes, {}});
 } catch (const std::exception&) {  // no device, or no library: whoever asks hears of it
 }
 
@@ -360,7 +439,7 @@ std::optional<bool> LibraryConvolution::is_taken(Device device, const Convolutio
   if (!fits(sizes)) return false;
   DeviceState& state = use(device);
   const auto found =
-      known_convolutions(state).find_unless_awaited({false, sizes}, [&] { return make(state, sizes, false); });
+      known_convolutions(state).find_unless_awaited({false, sizes, {}}, [&] { return make(state, sizes, false, {}); });
   return found ? std::optional(*found != nullptr) : std::nullopt;
 } catch (const OutOfMemory&) {
   throw;
@@ -368,8 +447,7 @@ std::optional<bool> LibraryConvolution::is_taken(Device device, const Convolutio
   return false;  // no device, or no library
 }
 
-void LibraryConvolution::run(const void* a, const void* b, const void* bias, void* result,
-                             std::span<std::byte> workspace, const Queue* queue) const {
+void LibraryConvolution::run(const Values& values, std::span<std::byte> workspace, const Queue* queue) const {
   const Call& c = *call_;
   WEFT_CHECK(workspace.size() >= c.workspace, "a workspace of ", workspace.size(), " bytes");
   DnnLibrary& library = DnnLibrary::of(c.device);
@@ -377,7 +455,7 @@ void LibraryConvolution::run(const void* a, const void* b, const void* bias, voi
   DnnHandle* const handle = library.opened();
   check_dnn(dnn().cudnnSetStream(handle, queue->stream), "cudnnSetStream");
   has_run_.store(true, std::memory_order_relaxed);
-  c.run(handle, a, b, bias, result, workspace.data());
+  c.run(handle, values, workspace.data());
 }
 
 std::shared_ptr<const LibraryConvolution> DeviceConvolution::of(std::span<const std::int64_t> numbers) const {

@@ -25,6 +25,10 @@ enum class DnnPointwise : int {
   exp = 13,
   log = 15,
   identity = 21,
+  relu = 100,
+  gelu = 104,
+  silu = 106,
+  gelu_tanh = 107,
   greater_or_equal = 303,
   index = 501,
   select = 601
