@@ -16,6 +16,7 @@
 
 #include "base/ending.hpp"
 #include "base/fail.hpp"
+#include "base/fork.hpp"
 #include "base/lazy.hpp"
 #include "base/once.hpp"
 #include "runtime/cuda/memory.hpp"
@@ -26,6 +27,7 @@ namespace {
 
 struct Slot {
   Once once;
+  std::uint32_t generation = 0;  // of the process that opened it
   DeviceState state;
   DeviceMemory memory;
 };
@@ -420,6 +422,7 @@ void open(Slot& slot, Device device) {
   state.device = state.queue.device = device;
   state.name = name;
   state.target = target_for(state.capability);
+  slot.generation = process_generation();
   wait_before_end();  // the context asks to be told of the end
   register_failed_checks(free_block);
   device_interface(Device::Type::cuda) = {allocate, copy, synchronize, enter, begin_call, error_word, record, marks};
@@ -459,6 +462,10 @@ DeviceState& use(Device device) {
     require_device(device);
   Slot& slot = slot_of(device);
   slot.once([&] { open(slot, device); });
+  if (slot.generation != process_generation()) [[unlikely]]  // some calls of the driver give no error
+    fail("cuda", {}, "cuda:", static_cast<int>(device.index),
+         " was used before this process was forked: CUDA does not work in the child. Fork before the first use of a "
+         "device, or start the program anew (exec)");
   thread_local Context* current = nullptr;
   if (current != slot.state.context) {
     check(driver().cuCtxSetCurrent(slot.state.context), "cuCtxSetCurrent");
