@@ -50,6 +50,29 @@ TEST_CASE("no machine has so many devices that this one is available") {
   CHECK(!cuda::is_available(Device::cpu()));
 }
 
+TEST_CASE("functions of weft/cuda.hpp name themselves and the user's line where there is no such device") {
+  static constexpr Device beyond = Device::cuda(63);
+  const auto check = [](const char* name, auto call) {
+    std::string text;
+    try {
+      call();
+    } catch (const Error& error) {
+      text = error.what();
+    }
+    CAPTURE(text);
+    CHECK(text.rfind("[" + std::string(name) + "] ", 0) == 0);
+    CHECK(text.find("absence_test.cpp:") != std::string::npos);
+  };
+  check("synchronize", [] { cuda::synchronize(beyond); });
+  check("stream", [] { cuda::stream(beyond); });
+  check("Event", [] { cuda::Event event(beyond); });
+  check("memory_stats", [] { cuda::memory_stats(beyond); });
+  check("reset_peak_memory", [] { cuda::reset_peak_memory(beyond); });
+  check("set_memory_limit", [] { cuda::set_memory_limit(1, beyond); });
+  check("set_memory_limit", [] { cuda::set_memory_limit(-1); });
+  check("empty_cache", [] { cuda::empty_cache(beyond); });
+}
+
 TEST_CASE("a machine without a driver has no statistics of a device's memory" * test::needs(no_device)) {
   CHECK_THROWS_AS(cuda::memory_stats(), Error);
   CHECK_THROWS_AS(cuda::set_memory_limit(1), Error);

@@ -7,6 +7,7 @@
 #include "base/fail.hpp"
 #include "base/options.hpp"
 #include "runtime/cuda/device.hpp"
+#include "runtime/cuda/users_call.hpp"
 
 namespace weft::runtime::cuda {
 namespace {
@@ -186,16 +187,20 @@ weft::cuda::MemoryStats DeviceMemory::stats() const {
 namespace weft::cuda {
 
 using runtime::cuda::memory_of;
+using runtime::cuda::users_call;
 
-MemoryStats memory_stats(Device device) { return memory_of(device).stats(); }
-void reset_peak_memory(Device device) { memory_of(device).reset_peaks(); }
-void set_memory_limit(std::int64_t bytes, Device device) {
-  if (bytes < 0) fail("set_memory_limit", {}, "a limit of ", bytes, " bytes: it is 0 for none, or more");
-  memory_of(device).set_limit(bytes);
+MemoryStats memory_stats(Device device, Loc loc) {
+  return users_call("memory_stats", loc, [&] { return memory_of(device).stats(); });
 }
-void empty_cache(Device device) {
-  runtime::cuda::use(device);
-  memory_of(device).give_back();
+void reset_peak_memory(Device device, Loc loc) {
+  users_call("reset_peak_memory", loc, [&] { memory_of(device).reset_peaks(); });
+}
+void set_memory_limit(std::int64_t bytes, Device device, Loc loc) {
+  if (bytes < 0) fail("set_memory_limit", loc, "a limit of ", bytes, " bytes: it is 0 for none, or more");
+  users_call("set_memory_limit", loc, [&] { memory_of(device).set_limit(bytes); });
+}
+void empty_cache(Device device, Loc loc) {
+  users_call("empty_cache", loc, [&] { memory_of(device).give_back(); });
 }
 
 }  // namespace weft::cuda
