@@ -120,6 +120,9 @@ Tensor linear(At x, const Tensor& weight, const Tensor& bias) {
   if (type.shape.rank() < 1 || !(type.shape[type.shape.rank() - 1] == weights.shape[1]))
     fail("linear", call.loc(), "takes ", dims::to_string(weights.shape[1]), " features, the input is ",
          to_string(type));
+  if (type.device != weights.device)
+    fail("linear", call.loc(), "input and weight live on different devices, move one by to(): ", to_string(type), " x ",
+         to_string(weights));
   // All leading axes are rows of one product: so are those of the gradients.
   bool batched = type.shape.rank() > 2;
   const bool single = type.shape.rank() == 1;

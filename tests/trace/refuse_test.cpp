@@ -285,3 +285,10 @@ TEST_CASE("labels that live on another device than the logits") {
   CHECK(contains(message,
                  "[cross_entropy] logits and labels live on different devices, move one by to(): f32[2,4] x i64[2]"));
 }
+
+TEST_CASE("a layer whose weight lives on another device than its input shows it as it was made") {
+  auto f = compile([](const Tensor& x, const Tensor& w) { return nn::linear(x, to(w, Device::cuda())); });
+  const std::string message = message_of([&] { f(ones({2, 3}), ones({4, 3})); });
+  CHECK(contains(message,
+                 "[linear] input and weight live on different devices, move one by to(): f32[2,3] x f32[4,3]@cuda:0"));
+}
