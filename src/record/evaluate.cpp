@@ -232,7 +232,8 @@ void evaluate_node(Node* node, std::vector<Node*>& nodes) {
     }
     if (computed(longer.node())) take_results(node, longer);
   }
-  naming_memory([&] { execute_eagerly(node, !keeps_operands); }, [&] { return to_string(node->type); }, name_of(*node),
+  const char* const called = node->scope ? interned_text(node->scope).c_str() : name_of(*node);
+  naming_memory([&] { execute_eagerly(node, !keeps_operands); }, [&] { return to_string(node->type); }, called,
                 node->loc);
   if (!keeps_operands)
     sever(node);

@@ -7,6 +7,7 @@
 #include "tests/trace/support.hpp"
 #include "weft/grad.hpp"
 #include "weft/loops.hpp"
+#include "weft/random.hpp"
 
 using namespace weft;
 using namespace trace_test;
@@ -42,6 +43,12 @@ TEST_CASE("four tebibytes are refused by each executor, under the limit that the
     for (int i = 0; i < 2; ++i) CHECK_THROWS_AS(compiled(x), OutOfMemory);
   }
   CHECK(numbers_of(x + 1) == Numbers{2, 3});
+}
+
+TEST_CASE("a draw that there is no memory for has the name of the function that draws") {
+  constexpr std::int64_t many = std::int64_t{1} << 40;
+  CHECK(message_of([&] { uniform({many}).eval(); }).starts_with("[uniform] "));
+  CHECK(message_of([&] { normal({many}, 1, 2).eval(); }).starts_with("[normal] "));
 }
 
 TEST_CASE("a result, with state beside it") {
