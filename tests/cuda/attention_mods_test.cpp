@@ -47,6 +47,26 @@ Results both(Mod mod, const Operands& at, const Tensor& given, const Captured& c
   return {attend(at), grad([&](const Operands& p) { return sum(attend(p) * given); }, at)};
 }
 
+// What is learned: a bias by distance, scales and slopes of heads, which a mod captures.
+struct Learned {
+  Tensor q, k, v, bias, scale, slopes;
+  WEFT_MEMBERS(q, k, v, bias, scale, slopes)
+};
+enum class Learning : std::uint8_t { bias, scale, all };
+Tensor attend_learned(Learning what, const Learned& at) {
+  const std::int64_t last = static_cast<std::int64_t>(at.k.size(-2)) - 1;
+  nn::AttentionOptions how{.is_causal = what == Learning::all, .enable_gqa = true};
+  how.score_mod = [&](auto score, auto, auto h, auto q, auto k) {
+    if (what == Learning::bias) return score + at.bias[h][q - k + last];
+    if (what == Learning::scale) return score * at.scale[h];
+    return tanh(score * at.scale[h] + at.slopes[h] * (k - q)) * 4 + at.bias[h][q - k + last];
+  };
+  return nn::scaled_dot_product_attention(at.q, at.k, at.v, how);
+}
+Learned slopes_of(Learning what, const Learned& at, const Tensor& given) {
+  return grad([&](const Learned& p) { return sum(attend_learned(what, p) * given); }, at);
+}
+
 }  // namespace
 
 TEST_SUITE_BEGIN("cuda" * test::needs(a_device));
@@ -90,6 +110,44 @@ TEST_CASE("attention with mods on a device is that of the host") {
       for (int call = 0; call < (fewer ? 1 : 4); ++call) {                           // replayed
         check_close(compiled(mod, at, given, captured), reference, it.dtype == DType::bf16 ? 1.5e-2 : 3e-3);
       }
+    }
+}
+
+TEST_CASE("gradients of what a score_mod captures on a device are those of the host") {
+  struct Case {
+    const char* name;
+    DType dtype;
+    Sizes q, kv;
+    double within;
+  };
+  const Case cases[] = {{"bf16", DType::bf16, {2, 4, 130, 64}, {2, 4, 130, 64}, 2e-2},
+                        {"f16, grouped", DType::f16, {2, 4, 100, 64}, {2, 2, 100, 64}, 5e-3},
+                        {"f32", DType::f32, {2, 4, 75, 32}, {2, 4, 75, 32}, 1e-4},
+                        {"f64", DType::f64, {1, 4, 40, 16}, {1, 4, 40, 16}, 1e-6}};
+  for (const Case& it : cases)
+    for (const Learning what : {Learning::bias, Learning::scale, Learning::all}) {
+      CAPTURE(it.name);
+      CAPTURE(int(what));
+      const std::int64_t distances = 2 * static_cast<std::int64_t>(it.kv.shape()[2]) - 1;
+      const DType kind = it.dtype == DType::f64 ? DType::f64 : DType::f32;
+      const Learned at{there(it.q, 1, it.dtype),       there(it.kv, 2, it.dtype),    there(it.kv, 3, it.dtype),
+                       there({4, distances}, 4, kind), there({4}, 5, kind, 0.5) + 1, there({4}, 6, kind, 0.02)};
+      const Tensor given = there(it.q, 7, it.dtype);
+      const Learned host{here(at.q), here(at.k), here(at.v), here(at.bias), here(at.scale), here(at.slopes)};
+      const Learned expected = slopes_of(what, host, here(given));
+      const auto compiled =
+          compile([](Learning what, const Learned& p, const Tensor& w) { return slopes_of(what, p, w); }, raising);
+      const auto check = [&](const Learned& found) {
+        CHECK(apart(found.q, expected.q) <= it.within);
+        CHECK(apart(found.k, expected.k) <= it.within);
+        CHECK(apart(found.v, expected.v) <= it.within);
+        if (what != Learning::scale) CHECK(apart(found.bias, expected.bias) <= it.within);
+        if (what != Learning::bias) CHECK(apart(found.scale, expected.scale) <= it.within);
+        if (what == Learning::all) CHECK(apart(found.slopes, expected.slopes) <= it.within);
+      };
+      for (int call = 0; call < (test::under_device_tool() ? 1 : 3); ++call)  // replayed
+        check(compiled(what, at, given));
+      check(slopes_of(what, at, given));
     }
 }
 

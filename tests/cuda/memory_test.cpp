@@ -32,12 +32,6 @@ using Block = std::unique_ptr<Storage, void (*)(Storage*)>;
 Block block(std::int64_t bytes) { return {allocate(Device::cuda(), static_cast<std::size_t>(bytes)), release}; }
 Tensor on_device(std::int64_t bytes) { return full({bytes / 4}, 1.5, {DType::f32, Device::cuda()}).eval(); }
 
-// What lacks where there is one device alone.
-std::string two_devices() {
-  if (const std::string why = a_device(); !why.empty()) return why;
-  return runtime::cuda::device_count() < 2 ? "a second device" : "";
-}
-
 }  // namespace
 
 TEST_SUITE_BEGIN("cuda" * test::needs(a_device));
@@ -137,12 +131,6 @@ TEST_CASE("100000 steps of mixed sizes reserve no more than a tenth beyond what 
   CAPTURE(needed / mebibyte);
   CAPTURE(taken / mebibyte);
   CHECK(taken <= 1.1 * needed);
-}
-
-TEST_CASE("values of one device are copied to another" * test::needs(two_devices)) {
-  const Tensor x = sample({3, 1 << 20}, 5), there = to(x, Device::cuda(0)), beyond = to(there, Device::cuda(1));
-  CHECK(beyond.device() == Device::cuda(1));
-  CHECK(all(to(to(beyond * 2, Device::cuda(0)), Device::cpu()) == x * 2).item<bool>());
 }
 
 TEST_SUITE_END();
