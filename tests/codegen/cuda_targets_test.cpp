@@ -76,7 +76,7 @@ TEST_CASE("products over groups by warps compile for all devices") {
   for (const DType dtype : of_16_bits)
     for (const GroupsKernel kernel : {GroupsKernel::rows, GroupsKernel::rows_by_rows, GroupsKernel::sums})
       texts.push_back(codegen::cuda_groups_by_warps(dtype, kernel, dtype == DType::f16 ? 3 : 4).text);
-  for (const char* target : runtime::device_generations) check_functions_compile(texts, target);
+  for (const char* target : device_generations) check_functions_compile(texts, target);
   // Hopper's kernels are not in their programs.
   CHECK(codegen::cuda_units(texts)[0].find("wgmma") == std::string::npos);
 }

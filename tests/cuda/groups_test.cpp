@@ -33,7 +33,7 @@ Operands both(const Operands& in) {
   return {value, gradients[0], gradients[1]};
 }
 
-bool is_hopper() { return runtime::cuda::use(Device::cuda()).major == 9; }
+bool is_hopper() { return runtime::cuda::use(Device::cuda()).capability.major == 9; }
 
 void check_groups(const Operands& in, bool by_warps = !is_hopper()) {
   const DType dtype = in[0].dtype();
