@@ -166,7 +166,7 @@ Compilation compilation_of(Graph graph, std::shared_ptr<Executable> executable, 
           .updates = options.updates,
           .title = options.title,
           .choices = choices_of(options),
-          .reduces_overhead = options.mode == Mode::reduce_overhead};
+          .reduces_overhead = options.mode == CompileMode::reduce_overhead};
 }
 int optimization_of(Level level) { return level >= Level::O2 ? -1 : 1; }
 

@@ -106,7 +106,7 @@ struct FunctionOptions {
   Region region = Region::automatic;
   Precision precision = Precision::eager_exact;
   Float32Products float32_products = Float32Products::ieee;
-  Mode mode = Mode::automatic;  // how calls on a device are recorded: `level` says what is timed
+  CompileMode mode = CompileMode::automatic;  // how calls on a device are recorded: `level` says what is timed
   double memory_budget = 1;
   std::optional<InstructionSet> isa = {};  // of the host's kernels; nothing: this machine's. Another's plans do not run
 };

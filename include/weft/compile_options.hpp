@@ -42,7 +42,7 @@ enum class Level : std::uint8_t {
 
 // How calls run on a device, and Level::O3, by the names of torch.compile's modes. docs/options.md has more. In none of
 // them a call overwrites the results of another.
-enum class Mode : std::uint8_t {
+enum class CompileMode : std::uint8_t {
   automatic,        // calls of three steps or more that come back to the same memory are replayed as CUDA graphs
   reduce_overhead,  // so are all others, and sooner: a call depends less on the host. On the CPU the same as automatic
   max_autotune,     // sets Level::O3; calls as under automatic
@@ -93,7 +93,7 @@ struct CompileOptions {
   Check check = Check::sampled;                         // how often the function is traced again and compared
   BackendName backend = Backend::compiled;              // who runs it
   Level level = Level::O2;                              // what the compilation of kernels takes time for
-  Mode mode = Mode::automatic;                          // whether more calls are replayed as CUDA graphs, or Level::O3
+  CompileMode mode = CompileMode::automatic;            // whether more calls are replayed as CUDA graphs, or Level::O3
   OnFailure on_compile_error = OnFailure::run_eagerly;  // where kernels cannot be compiled
   OnFailure on_recompile_limit = OnFailure::run_eagerly;  // beyond recompile_limit
   int recompile_limit = 8;                                // specializations beyond the first, over the function's life

@@ -42,7 +42,7 @@ struct Launch {
 
 struct Plan {
   Device device;
-  bool reduces_overhead = false;  // Mode::reduce_overhead. Not in the file of a plan
+  bool reduces_overhead = false;  // CompileMode::reduce_overhead. Not in the file of a plan
   std::vector<PlanBuffer> buffers;
   std::vector<Launch> launches;
   int argument_count = 0;

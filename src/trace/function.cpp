@@ -21,9 +21,9 @@ FunctionOptions options_of(const Function& function, std::uint64_t passes) {
           options.precision, options.float32_products,  options.mode,           options.memory_budget, function.isa};
 }
 CompileOptions with_level_of_mode(CompileOptions options, Loc loc) {
-  if (options.mode != Mode::max_autotune) return options;
+  if (options.mode != CompileMode::max_autotune) return options;
   if (options.level < Level::O2)
-    fail("compile", loc, "Mode::max_autotune is Level::O3, and Level::O", static_cast<int>(options.level),
+    fail("compile", loc, "CompileMode::max_autotune is Level::O3, and Level::O", static_cast<int>(options.level),
          " was asked for");
   options.level = Level::O3;
   return options;

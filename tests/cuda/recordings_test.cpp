@@ -62,7 +62,7 @@ std::vector<std::vector<float>> results(const F& f) {
 template <Tensor (*part)(const Tensor&)>
 void check_part() {
   const test::KeepOptions keep;
-  for (const Mode mode : {Mode::automatic, Mode::reduce_overhead}) {
+  for (const CompileMode mode : {CompileMode::automatic, CompileMode::reduce_overhead}) {
     const auto run = [&](bool graphs) {
       options().cuda_graphs = graphs;
       return results(compile([](const Tensor& x) { return several(part(several(x))); }, {.mode = mode}));
@@ -92,7 +92,7 @@ TEST_CASE("a call of one step or two gives the same in each mode, and results th
   const auto two = [](const Tensor& x) { return softmax(softmax(x, 0), 1); };
   const auto check = [](const auto& f) {
     const auto expected = results(f);
-    for (const Mode mode : {Mode::automatic, Mode::reduce_overhead, Mode::max_autotune})
+    for (const CompileMode mode : {CompileMode::automatic, CompileMode::reduce_overhead, CompileMode::max_autotune})
       CHECK(results(compile(f, {.mode = mode})) == results(compile(f)));
     CHECK(results(compile(f)).size() == expected.size());
   };
@@ -127,7 +127,7 @@ TEST_CASE("inputs at new places in each call give what all steps one by one give
 
 TEST_CASE("the host's code ends a call that is replayed, and state is as before") {
   const test::KeepOptions keep;
-  for (const Mode mode : {Mode::automatic, Mode::reduce_overhead}) {
+  for (const CompileMode mode : {CompileMode::automatic, CompileMode::reduce_overhead}) {
     auto f = compile(
         [](Tensor& state, const Tensor& x) {
           const Tensor y = several(x);

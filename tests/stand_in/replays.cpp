@@ -183,7 +183,7 @@ void at_new_places() {
 // Without them a call of two steps is launched step by step; and a replayed check still fails.
 void by_mode() {
   const auto f = [](const Tensor& x) { return several(x, 2); };
-  const auto plain = compile(f), reduced = compile(f, {.mode = Mode::reduce_overhead});
+  const auto plain = compile(f), reduced = compile(f, {.mode = CompileMode::reduce_overhead});
   const Tensor x = there(ones({32, 48}));
   Tensor y = plain(x);
   for (int i = 0; i < 6; ++i) y = plain(x);
@@ -194,7 +194,7 @@ void by_mode() {
   z = {};
   require_counts(counts_of([&] { z = reduced(x); }), 0, 1, "two steps under reduce_overhead, at the first repeat");
   const auto look_up = compile([](const Tensor& table, const Tensor& index) { return gather(table, index); },
-                               {.mode = Mode::reduce_overhead});
+                               {.mode = CompileMode::reduce_overhead});
   const Tensor index = there(arange(4));
   for (int i = 0; i < 4; ++i) y = look_up(x, index);
   fail_checks(1);

@@ -314,15 +314,15 @@ TEST_CASE("The level at which libraries are timed gives the same product, up to 
 TEST_CASE(
     "The mode max_autotune is the level at which libraries are timed, and no lower one; no mode changes a result") {
   const auto level = [](CompileOptions options) { return detail::with_level_of_mode(options, Loc()).level; };
-  CHECK(level({.mode = Mode::max_autotune}) == Level::O3);
-  CHECK(level({.level = Level::O3, .mode = Mode::max_autotune}) == Level::O3);
-  CHECK(level({.level = Level::O1, .mode = Mode::reduce_overhead}) == Level::O1);
+  CHECK(level({.mode = CompileMode::max_autotune}) == Level::O3);
+  CHECK(level({.level = Level::O3, .mode = CompileMode::max_autotune}) == Level::O3);
+  CHECK(level({.level = Level::O1, .mode = CompileMode::reduce_overhead}) == Level::O1);
   CHECK(level({}) == Level::O2);
   const auto f = [](const Tensor& x) { return sum(exp(x) * 2 + x, 0); };
-  CHECK(contains(message_of([&] { compile(f, {.level = Level::O1, .mode = Mode::max_autotune}); }),
-                 "[compile] Mode::max_autotune is Level::O3, and Level::O1 was asked for"));
+  CHECK(contains(message_of([&] { compile(f, {.level = Level::O1, .mode = CompileMode::max_autotune}); }),
+                 "[compile] CompileMode::max_autotune is Level::O3, and Level::O1 was asked for"));
   const Tensor x = normal({8, 8}).eval();
-  for (const Mode mode : {Mode::automatic, Mode::reduce_overhead, Mode::max_autotune}) {
+  for (const CompileMode mode : {CompileMode::automatic, CompileMode::reduce_overhead, CompileMode::max_autotune}) {
     const auto g = compile(f, {.mode = mode});
     for (int i = 0; i < 3; ++i) CHECK(numbers_of(g(x)) == numbers_of(f(x)));
   }

@@ -40,7 +40,7 @@ TEST_CASE("a cubin tells how much shared memory each of its functions declares" 
       "  x[threadIdx.x] = row[191 - threadIdx.x];\n"
       "}\n"
       "extern \"C\" __global__ void doubled(float* x) { x[threadIdx.x] *= 2; }\n"};
-  for (const char* target : device_generations)
+  for (const char* target : weft::device_generations)
     for (const Effort effort : {Effort::run, Effort::check}) {
       CAPTURE(target);
       const std::string cubin = compile_units(units, target, effort).at(0);
