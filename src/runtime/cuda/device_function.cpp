@@ -51,6 +51,10 @@ bool begin_launch(DeviceState& device, const Queue* queue, bool follows) {
   return std::exchange(device.follows_kernel[lane], false) || follows;
 }
 
+// Of older architectures a kernel's code has no after_earlier_kernels(), also where the device is a later one: what a
+// package has as PTX of compute_80, say.
+constexpr int first_that_waits = 90;
+
 DeviceFunction::DeviceFunction(const Preparation& preparation, const EntryPoint& entry, int fixed_threads)
     : handle(entry.name.empty() || !preparation.functions
                  ? nullptr
@@ -64,6 +68,9 @@ DeviceFunction::DeviceFunction(const Preparation& preparation, const EntryPoint&
   int static_shared = 0;
   check(driver().cuFuncGetAttribute(&limits.threads, function_most_threads, handle), "cuFuncGetAttribute");
   check(driver().cuFuncGetAttribute(&static_shared, function_static_shared, handle), "cuFuncGetAttribute");
+  int version = 0;  // 80: of compute_80
+  check(driver().cuFuncGetAttribute(&version, function_text_version, handle), "cuFuncGetAttribute");
+  waits_ = version >= first_that_waits;
   if (const std::string why = beyond_limits({threads, static_shared, shared}, limits); !why.empty())
     throw CompileError(concat_text("[cuda] ", entry.name, " can't be launched: ", why).c_str());
   // A function must consent to more than 48 KB in all.
@@ -90,7 +97,7 @@ void DeviceFunction::launch_buffers(Launch launch, std::span<void* const> pointe
 void DeviceFunction::queue(const Launch& launch, void** parameters, void** extra) const {
   std::array<LaunchAttribute, 2> attributes;
   unsigned count = 0;
-  if (launch.dependent) attributes[count++] = {launch_programmatic_serialization, {}, {1}};
+  if (launch.dependent && waits_) attributes[count++] = {launch_programmatic_serialization, {}, {1}};
   if (launch.cluster > 1)
     attributes[count++] = {launch_cluster, {}, {.cluster = {static_cast<unsigned>(launch.cluster), 1, 1}}};
   const auto x = static_cast<unsigned>(launch.x), y = static_cast<unsigned>(launch.y),

@@ -55,6 +55,7 @@ struct DeviceFunction {
 
  private:
   static constexpr std::int64_t most_of_a_grid = 0x7fffffff;
+  bool waits_ = false;  // its code does, where it is one that waits
   void queue(const Launch& launch, void** parameters, void** extra) const;
 };
 
