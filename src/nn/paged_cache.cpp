@@ -1,7 +1,7 @@
 // Keys and values in pages. In: a table that says which page is whose. Out: rows of the flattened pages that are
 // written in place, and of each text its pages in a row, under a mask of what it has.
-#include "ir/attention_mods.hpp"
 #include "nn/attention.hpp"
+#include "record/attention_mods.hpp"
 #include "record/composite.hpp"
 #include "record/indexing.hpp"
 #include "weft/nn/attention.hpp"
