@@ -147,7 +147,8 @@ struct PagedKeyValueCache {
   // multiple of `heads`. A mod gets the places in the text as q and k; attn_mask and is_causal are none of its options.
   // Up to 16 queries a text, of f16 or bf16 on a GPU, without mods and dropout, read pages of a multiple of 16 tokens
   // where they lie, and what a text has not is not read. Else most_pages pages a text are gathered: a table is as wide
-  // as the longest text of the call needs. Throws Error on other shapes and dtypes. Throws, or stops the call, where a page that is seen does not exist.
+  // as the longest text of the call needs. Throws Error on other shapes and dtypes. Throws, or stops the call, where a
+  // page that is seen does not exist.
   Tensor attention(At query, At block_table, At positions, const AttentionOptions& options = {}) const;
 
   Buffer keys;    // [pages, heads, page_size, depth]; zeros where no token has been
