@@ -288,7 +288,7 @@ class PreparedPlan {
     bool any_recorded = false;
   };
   // A copy that one step begins and another waits for is in one piece with both.
-  Pieces pieces_where(bool checks_wait, std::size_t least) const {
+  [[gnu::cold]] Pieces pieces_where(bool checks_wait, std::size_t least) const {
     std::vector<bool> can;
     for (std::size_t step = 0; step < sequence_.steps(); ++step)
       can.push_back(!on_host() && sequence_.step(step).can_be_recorded(checks_wait));
@@ -301,8 +301,8 @@ class PreparedPlan {
 
   // The call has been done: that it can't be recorded is no error of it.
   template <class RunStep>
-  void record_call(Frame& frame, std::span<const std::int64_t> symbols, const Pieces& pieces, Recordings& recordings,
-                   const RunStep& run_step, bool moves) const {
+  [[gnu::cold]] void record_call(Frame& frame, std::span<const std::int64_t> symbols, const Pieces& pieces,
+                                 Recordings& recordings, const RunStep& run_step, bool moves) const {
     try {
       std::vector<std::vector<Touched>> touched = sequence_.touched(frame.pointers, frame.numbers);
       for (std::size_t step = 0; frame.points_to_kept && step < touched.size(); ++step)
@@ -327,7 +327,8 @@ class PreparedPlan {
   // Steps whose nodes are changed for a call; each takes about as long as two launches.
   std::size_t most_moved() const { return sequence_.steps() / 4; }
   // Whether calls have the same sizes and differ in where few steps' values lie.
-  bool is_moving(const Frame& frame, std::span<const std::int64_t> symbols, Recordings& recordings) const {
+  [[gnu::cold]] bool is_moving(const Frame& frame, std::span<const std::int64_t> symbols,
+                               Recordings& recordings) const {
     if (sequence_.has_transfers() || sequence_.is_collective() || most_moved() == 0) return false;
     const std::vector<void*> before = recordings.note_missed(frame.pointers, symbols);
     if (before.empty() || before.back() != frame.pointers.back()) return false;
@@ -336,8 +337,8 @@ class PreparedPlan {
   }
   // The recording that moves, once its steps have this call's pointers; null where they can't have them.
   template <class RunStep>
-  const Recording* move_to(Frame& frame, std::span<const std::int64_t> symbols, const Pieces& pieces,
-                           Recordings& recordings, const RunStep& run_step) const {
+  [[gnu::cold]] const Recording* move_to(Frame& frame, std::span<const std::int64_t> symbols, const Pieces& pieces,
+                                         Recordings& recordings, const RunStep& run_step) const {
     Recordings::Moving* const moving = recordings.moving(symbols);
     if (!moving || moving->pointers.back() != frame.pointers.back()) return nullptr;  // other steps are left out
     if (!sequence_.share_alike(moving->pointers, frame.pointers, frame.numbers)) return nullptr;
@@ -411,7 +412,7 @@ class PreparedPlan {
     frame.computed = true;
   }
 
-  void stage(Frame& frame, std::span<void* const> arguments, Queue* queue) {
+  [[gnu::cold]] void stage(Frame& frame, std::span<void* const> arguments, Queue* queue) {
     bool any = false;
     for (std::size_t i = 0; i < staged_.size(); ++i) {
       if (staged_[i].is_result) continue;
@@ -423,7 +424,7 @@ class PreparedPlan {
     if (any && frame.staged)
       memory().copy(frame.staged->data, device_, frame.staging.data(), Device::cpu(), frame.staging.size(), queue);
   }
-  void bring_back(Frame& frame, std::span<void* const> results, Queue* queue) {
+  [[gnu::cold]] void bring_back(Frame& frame, std::span<void* const> results, Queue* queue) {
     const auto is_result = [](const StagedValue& value) { return value.is_result; };
     if (!frame.staged || std::none_of(staged_.begin(), staged_.end(), is_result)) return;
     memory().copy(frame.staging.data(), Device::cpu(), frame.staged->data, device_, frame.staging.size(), queue);

@@ -14,12 +14,12 @@ int main() {
       cuda::synchronize(Device::cuda(63));
     } catch (const Error& error) {
       std::puts(error.what());
-      caught += std::strstr(error.what(), "[cuda] ") != nullptr;
+      caught += std::strstr(error.what(), "[synchronize] ") != nullptr;
     }
     try {
       cuda::memory_stats(Device::cuda(63));
     } catch (const Error& error) {
-      caught += std::strstr(error.what(), "[cuda] ") != nullptr;
+      caught += std::strstr(error.what(), "[memory_stats] ") != nullptr;
     }
     try {
       to(ones({2}), Device::cuda(63)).eval();
