@@ -1,6 +1,6 @@
 // The set of operations that graphs in files are made of (weft/export.hpp): the table of weft/ops.def and the
 // composites. Invariant: what a set holds never changes; who changes the table raises the number, which
-// tests/ir/operation_set_test.cpp holds against the lists in tests/ir/operation_sets/.
+// tests/export/operation_set_test.cpp holds against the lists in tests/export/operation_sets/.
 #pragma once
 #include <string>
 #include <vector>

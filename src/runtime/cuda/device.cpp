@@ -308,7 +308,7 @@ class DeviceRecording final : public RecordedWork {
 
   Device device_;
   DriverProgram* program_ = nullptr;
-  DriverGraph* graph_ = nullptr;  // whose nodes name those of the program; null where it does not change
+  DriverGraph* graph_ = nullptr;  // its nodes name those of program_; null where no step can be changed
   std::vector<Step> steps_;
   std::vector<std::shared_ptr<const void>> kept_;
 };

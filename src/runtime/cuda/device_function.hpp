@@ -55,7 +55,7 @@ struct DeviceFunction {
 
  private:
   static constexpr std::int64_t most_of_a_grid = 0x7fffffff;
-  bool waits_ = false;  // its code does, where it is one that waits
+  bool waits_ = false;  // whether after_earlier_kernels() is in its code: that is of sm_90 and later
   void queue(const Launch& launch, void** parameters, void** extra) const;
 };
 
