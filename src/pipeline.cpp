@@ -28,6 +28,7 @@
 #include "pipeline/ahead.hpp"
 #include "pipeline/attention.hpp"
 #include "pipeline/node_times.hpp"
+#include "pipeline/parts.hpp"
 #include "pipeline/stages.hpp"
 #include "pipeline/texts.hpp"
 #include "providers/assumptions.hpp"
@@ -142,19 +143,11 @@ class Timer {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// Where a graph runs: on the one device that its values name, else on the host. What it takes from the host or gives to
-// it is then marked in the plan.
+// Where a graph runs: on the device that its values name, else on the host. What it takes from the host or gives to it
+// is then marked in the plan. Of several devices the first one: passes see the whole graph, which is cut after them.
 Device device_of(const Graph& graph) {
-  Device device;
-  for (const Tensor& value : graph.nodes) {
-    const Device there = value.node()->type.device;
-    if (there.type == Device::Type::cpu) continue;
-    if (device.type != Device::Type::cpu && device != there)
-      fail("compile", value.node()->loc, "values live on cuda:", static_cast<int>(device.index),
-           " and cuda:", static_cast<int>(there.index));
-    device = there;
-  }
-  return device;
+  const std::vector<Device> devices = devices_of(graph);
+  return devices.empty() ? Device::cpu() : devices.front();
 }
 ScheduleChoices choices_of(const PipelineOptions& options) {
   return {options.level != Level::O0, options.region != Region::never, options.precision == Precision::fused,
@@ -215,9 +208,12 @@ std::vector<int> constant_inputs_of(const PipelineOptions& options, std::size_t 
 // `options` must live as long as the context.
 PassContext context_of(Device device, std::span<const Stage> stages, const PipelineOptions& options,
                        std::vector<int> constant_inputs = {}) {
-  PassContext context{device, [device](const Node& node) { return providers::all().takes(node, device); }};
+  const auto device_of = [device](const Node& node) {
+    return node.type.device.type == Device::Type::cpu ? device : node.type.device;
+  };
+  PassContext context{device, [=](const Node& node) { return providers::all().takes(node, device_of(node)); }};
   context.constant_inputs = std::move(constant_inputs);
-  context.size_multiple = [device](const Node& node) { return providers::all().size_multiple(node, device); };
+  context.size_multiple = [=](const Node& node) { return providers::all().size_multiple(node, device_of(node)); };
   context.memory_budget = options.memory_budget;
   const auto choice = std::ranges::find_if(stages, [](const Stage& stage) { return stage.pass == rematerialize; });
   if (choice == stages.end()) return context;
@@ -256,26 +252,29 @@ Graph optimize(Graph graph, const PipelineOptions& options, std::vector<StageRep
 
 namespace {
 
-// The stages of one graph by itself.
-void run_of_graph(Compilation& compilation, Device device, const std::vector<Stage>& stages,
-                  const PipelineOptions& options) {
+// The passes of one graph.
+void run_passes(Compilation& compilation, Device device, const std::vector<Stage>& stages,
+                const PipelineOptions& options) {
   Executable& executable = *compilation.executable;
-  const DecidedSizes sizes(compilation.graph);
   PassContext context = context_of(device, stages, options, compilation.constant_inputs);
   if (options.verify) verify(compilation.graph);
   for (const Stage& stage : stages) {
-    if (stage.is_of_targets()) continue;
-    if (stage.is_pass()) {
-      executable.stages.push_back(run_pass(stage, compilation.graph, context, options.verify));
-    } else {
-      const Timer timer;
-      const std::size_t size = stage.of_graph(compilation, device);
-      executable.stages.push_back({stage.name, timer.milliseconds(), size});
-    }
-    const Schedule* const schedule = stage.is_pass() ? nullptr : &compilation.schedule;
-    if (options.after) options.after({stage.name, compilation.graph, schedule, executable});
+    if (!stage.is_pass()) continue;
+    executable.stages.push_back(run_pass(stage, compilation.graph, context, options.verify));
+    if (options.after) options.after({stage.name, compilation.graph, nullptr, executable});
   }
-  sizes.close();
+}
+// What follows them of one graph on one device.
+void run_after_passes(Compilation& compilation, Device device, const std::vector<Stage>& stages,
+                      const PipelineOptions& options) {
+  Executable& executable = *compilation.executable;
+  for (const Stage& stage : stages) {
+    if (!stage.of_graph) continue;
+    const Timer timer;
+    const std::size_t size = stage.of_graph(compilation, device);
+    executable.stages.push_back({stage.name, timer.milliseconds(), size});
+    if (options.after) options.after({stage.name, compilation.graph, &compilation.schedule, executable});
+  }
   if (options.registered) show_fusion(*options.registered, compilation.schedule);
 }
 
@@ -341,7 +340,11 @@ std::vector<std::shared_ptr<const Executable>> executables_of(std::vector<provid
       const CompilingFor target(again.isa);
       Compilation compilation = compilation_of(kept.traced(), std::make_shared<Executable>(), again);
       compilation.constant_inputs = constants;
-      run_of_graph(compilation, Device::cpu(), stages_for(again), again);
+      const std::vector<Stage> stages = stages_for(again);
+      const DecidedSizes sizes(compilation.graph);
+      run_passes(compilation, Device::cpu(), stages, again);
+      run_after_passes(compilation, Device::cpu(), stages, again);
+      sizes.close();
       kept.add(compilation, Device::cpu());
     };
     if (options.keep) executable->kept = std::make_shared<TextSources>(graphs[i], make);
@@ -358,22 +361,37 @@ std::optional<std::vector<std::shared_ptr<Executable>>> run_stages(std::vector<G
                                                                    const providers::Assumptions& assumptions) {
   std::vector<Target> targets;  // nearly always one
   std::vector<std::shared_ptr<Executable>> all;
+  std::vector<std::pair<std::shared_ptr<Executable>, JoinedParts>> joined;
   std::vector<std::jthread> ahead;
   for (Graph& graph : graphs) {
     const Device device = device_of(graph);
     if (options.device) require_device(graph, device, *options.device, options.title);
-    auto target = options.apart ? targets.end() : std::ranges::find(targets, device, &Target::device);
-    if (target == targets.end()) target = targets.emplace(targets.end(), device);
-    target->optimization = optimization_of(options.level);
     auto executable = std::make_shared<Executable>();
     if (!origin.empty()) executable->cache.push_back(origin);
     all.push_back(executable);
     const std::shared_ptr<TextSources> kept = keep ? std::make_shared<TextSources>(graph) : nullptr;
-    Compilation& compilation = target->graphs.emplace_back(compilation_of(std::move(graph), executable, options));
-    compilation.constant_inputs = constant_inputs_of(options, all.size() - 1);
-    run_of_graph(compilation, device, stages, options);
-    std::ranges::move(make_ahead(compilation.schedule), std::back_inserter(ahead));
-    if (kept) kept->add(compilation, device);
+    Compilation whole = compilation_of(std::move(graph), executable, options);
+    whole.constant_inputs = constant_inputs_of(options, all.size() - 1);
+    const DecidedSizes sizes(whole.graph);
+    run_passes(whole, device, stages, options);
+    const auto finish = [&, first = targets.size()](Compilation compilation, Device device) {
+      auto target = std::find_if(targets.begin() + static_cast<std::ptrdiff_t>(options.apart ? first : 0),
+                                 targets.end(), [&](const Target& each) { return each.device == device; });
+      if (target == targets.end()) target = targets.emplace(targets.end(), device);
+      target->optimization = optimization_of(options.level);
+      Compilation& own = target->graphs.emplace_back(std::move(compilation));
+      run_after_passes(own, device, stages, options);
+      std::ranges::move(make_ahead(own.schedule), std::back_inserter(ahead));
+      if (kept) kept->add(own, device);
+    };
+    if (devices_of(whole.graph).size() > 1) {
+      JoinedParts parts(whole);
+      for (JoinedParts::Part& part : parts.compilations(whole)) finish(std::move(part.compilation), part.device);
+      joined.emplace_back(executable, std::move(parts));
+    } else {
+      finish(std::move(whole), device);
+    }
+    sizes.close();
     executable->kept = kept;
   }
   for (const Stage& stage : stages) {
@@ -381,6 +399,7 @@ std::optional<std::vector<std::shared_ptr<Executable>>> run_stages(std::vector<G
     if (stage.of_target == launches && !assumptions.hold()) return std::nullopt;
     run_of_targets(targets, stage, options);
   }
+  for (const auto& [executable, parts] : joined) parts.join(*executable);
   return all;
 }
 

@@ -81,7 +81,8 @@ void Call::explain(Explanation& out) {
   for (std::size_t i = 0; i < specialization_->guards.symbols.size(); ++i)
     symbols.push_back(specialization_->guards.symbol_value(i, scratch_->words));
   // Else sizes depend on values, or the steps are for a device that is not there.
-  if (executable->plan.prepared && symbols.size() == static_cast<std::size_t>(executable->plan.symbol_count))
+  if ((executable->plan.prepared || executable->plan.parts) &&
+      symbols.size() == static_cast<std::size_t>(executable->plan.symbol_count))
     out.memory = planned_memory(executable->plan, symbols);
   for (const KernelReport& kernel : texts.kernels)
     out.kernels.push_back({kernel.name, kernel.bytes, kernel.operations, kernel.loop_text, kernel.source});

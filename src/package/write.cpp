@@ -65,6 +65,7 @@ const Segment& segment_of(EntryName name, const Function& function, const Specia
   if (segment.calls_host)
     refuse(name,
            concat_text("calls the program's code, which a package does not hold: ", host_call_text(executable->plan)));
+  if (executable->plan.parts) refuse(name, "has values on several devices: packages are for cuda:0");
   if (executable->plan.device.index != 0)
     refuse(name, concat_text("runs on ", to_string(executable->plan.device), ": packages are for cuda:0"));
   if (function.target && executable->plan.device.type == Device::Type::cpu)

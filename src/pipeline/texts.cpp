@@ -44,63 +44,64 @@ TextSources::TextSources(const Graph& traced, std::function<void(TextSources&)> 
   later_ = std::move(later);
 }
 void TextSources::add(const Compilation& compilation, Device device) {
-  optimized_ = readable(compilation.graph);
-  schedule_ = compilation.schedule;
-  for (ScheduleBuffer& buffer : schedule_.buffers) buffer.constant = {};
+  Part& part = parts_.emplace_back(Part{readable(compilation.graph), compilation.schedule, device});
+  for (ScheduleBuffer& buffer : part.schedule.buffers) buffer.constant = {};
+  hints_.clear();
   for (const DimSymbol& symbol : compilation.graph.symbols) hints_.push_back(symbol.hint);
-  device_ = device;
 }
 
 Texts TextSources::texts() {
   const std::lock_guard lock(mutex_);  // printing numbers the nodes, which graphs share
   if (later_) later_(*this);
   later_ = nullptr;
-  Schedule* const own = &schedule_;
-  share_functions(std::span(&own, 1), device_, providers::all());
-  Texts texts{to_text(traced_),
-              to_text(optimized_),
-              recomputed_texts(optimized_),
-              to_text(schedule_) + decisions_text(schedule_),
-              repeat_texts(schedule_),
-              {},
-              {},
-              {}};
-  providers::Sources sources(device_);
-  std::vector<runtime::EntryPoint> entries;
-  for (const Step& step : schedule_.steps) entries.push_back(step.payload->emit(sources));
-  sources.generate_texts();
-  for (std::size_t i = 0; i < schedule_.steps.size(); ++i)
-    report(*schedule_.steps[i].payload, entries[i], 1, sources, texts.kernels);
-  for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
-    const Step& step = schedule_.steps[i];
-    const std::string& name = entries[i].name.empty() ? step.name : entries[i].name;
-    texts.steps.push_back({name, work_of_step(*step.payload, hints_), step.operations});
+  Texts texts;
+  texts.traced = to_text(traced_);
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    auto& [optimized, schedule, device] = parts_[p];
+    Schedule* const own = &schedule;
+    share_functions(std::span(&own, 1), device, providers::all());
+    const std::string title = parts_.size() > 1 ? concat_text("part ", p, " on ", to_string(device), "\n") : "";
+    texts.optimized += title + to_text(optimized);
+    texts.schedule += title + to_text(schedule) + decisions_text(schedule);
+    std::ranges::move(recomputed_texts(optimized), std::back_inserter(texts.recomputed));
+    std::ranges::move(repeat_texts(schedule), std::back_inserter(texts.regions));
+    providers::Sources sources(device);
+    std::vector<runtime::EntryPoint> entries;
+    for (const Step& step : schedule.steps) entries.push_back(step.payload->emit(sources));
+    sources.generate_texts();
+    for (std::size_t i = 0; i < schedule.steps.size(); ++i)
+      report(*schedule.steps[i].payload, entries[i], 1, sources, texts.kernels);
+    add_temporaries(schedule, texts.steps.size(), texts.temporaries);
+    for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+      const Step& step = schedule.steps[i];
+      const std::string& name = entries[i].name.empty() ? step.name : entries[i].name;
+      texts.steps.push_back({name, work_of_step(*step.payload, hints_), step.operations});
+    }
   }
-  texts.temporaries = temporaries();
   return texts;
 }
 
-std::vector<Texts::Temporary> TextSources::temporaries() const {
+// Steps are counted from the first part on.
+void TextSources::add_temporaries(const Schedule& schedule, std::size_t first,
+                                  std::vector<Texts::Temporary>& all) const {
   struct Life {
     std::size_t first = 0, last = 0;
     bool used = false;
   };
-  std::vector<Life> lives(schedule_.buffers.size());
-  for (std::size_t s = 0; s < schedule_.steps.size(); ++s)
-    for (const int buffer : schedule_.steps[s].buffers) {
+  std::vector<Life> lives(schedule.buffers.size());
+  for (std::size_t s = 0; s < schedule.steps.size(); ++s)
+    for (const int buffer : schedule.steps[s].buffers) {
       Life& life = lives[static_cast<std::size_t>(buffer)];
       life = {life.used ? life.first : s, s, true};
     }
-  std::vector<Texts::Temporary> all;
   for (std::size_t b = 0; b < lives.size(); ++b) {
-    const ScheduleBuffer& buffer = schedule_.buffers[b];
+    const ScheduleBuffer& buffer = schedule.buffers[b];
     if (buffer.kind != ScheduleBuffer::Kind::temporary || buffer.in_result >= 0 || !lives[b].used) continue;
     all.push_back({concat_text(info(buffer.dtype).name, " x ", dims::to_string(buffer.elements)),
                    dims::evaluate(buffer.offset, hints_),
-                   dims::evaluate(storage_bytes(info(buffer.dtype), buffer.elements), hints_), lives[b].first,
-                   lives[b].last});
+                   dims::evaluate(storage_bytes(info(buffer.dtype), buffer.elements), hints_), first + lives[b].first,
+                   first + lives[b].last});
   }
-  return all;
 }
 
 // Kernels of a loop's bodies count as often as these run.

@@ -19,16 +19,21 @@ class TextSources {
   const Graph& traced() const { return traced_; }
 
  private:
-  std::vector<Texts::Temporary> temporaries() const;
+  // Of one device; of a graph on several devices there are several, in their order.
+  struct Part {
+    Graph optimized;
+    Schedule schedule;
+    Device device;
+  };
+  void add_temporaries(const Schedule& schedule, std::size_t first, std::vector<Texts::Temporary>& all) const;
   void report(const Payload& payload, const runtime::EntryPoint& entry, Dim times, const providers::Sources& sources,
               std::vector<KernelReport>& kernels) const;
 
   std::mutex mutex_;
   std::function<void(TextSources&)> later_;
-  Graph traced_, optimized_;
-  Schedule schedule_;
+  Graph traced_;
+  std::vector<Part> parts_;
   std::vector<std::int64_t> hints_;
-  Device device_;
 };
 
 // To observers of the schedule that the program has registered.

@@ -21,6 +21,8 @@
 #include "base/named_sizes.hpp"
 #include "base/options.hpp"
 #include "runtime/parallel.hpp"
+#include "runtime/plan_frame.hpp"
+#include "runtime/plan_parts.hpp"
 #include "runtime/processes/collective_step.hpp"
 #include "runtime/recordings.hpp"
 #include "runtime/sequence.hpp"
@@ -31,45 +33,12 @@ namespace weft::runtime {
 namespace {
 
 using Range = NumberTable::Range;
+using Frame = PlanFrame;
 using Owned = std::unique_ptr<Storage, void (*)(Storage*)>;
 
 constexpr std::size_t staging_alignment = 16;
 // Steps: fewer are launched as fast one by one. But a plan that reduces overhead has all of them recorded.
 constexpr std::size_t least_to_record(const Plan& plan) { return plan.reduces_overhead ? 1 : 3; }
-
-// A value of the host in a plan of a device.
-struct StagedValue {
-  bool is_result;
-  int index;
-  DType dtype;
-  Range elements;
-};
-
-struct alignas(cache_lines) Frame {
-  LineVector<void*> pointers;
-  std::vector<std::int64_t> numbers;
-  std::vector<std::int64_t> symbols;  // that `numbers` and the arena's layout were computed for
-  bool computed = false;
-  Storage* arena = nullptr;
-  Storage* host_arena = nullptr;                // page-locked
-  Storage* staged = nullptr;                    // the device's side of what is staged
-  std::vector<std::byte> staging;               // the host's
-  std::vector<std::size_t> staged_at;           // by staged value: where it lies in both
-  std::size_t workspace_bytes = 0;              // on a device: what the most demanding step wants
-  int threads = 0;                              // for which workspaces were computed
-  std::array<Recordings, 2> recordings;         // of calls whose checks do not wait, and do
-  std::shared_ptr<const Constants::Kept> kept;  // of the constants of its call before
-  bool points_to_kept = false;                  // `pointers` does, or has done so
-
-  explicit Frame(bool records_at_once) : recordings{Recordings(records_at_once), Recordings(records_at_once)} {}
-  Frame(const Frame&) = delete;
-  Frame& operator=(const Frame&) = delete;
-  ~Frame() {
-    if (arena) release(arena);
-    if (host_arena) release(host_arena);
-    if (staged) release(staged);
-  }
-};
 
 }  // namespace
 
@@ -120,25 +89,38 @@ class PreparedPlan {
 
   std::size_t kept_bytes() { return constants_.bytes(); }
 
-  void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,
-           std::span<const std::int64_t> symbols, Queue* queue, std::span<Storage* const> blocks, bool checks_wait,
-           const ConstantKeys& constants) {
-    WEFT_CHECK(
-        arguments.size() == argument_count_ && results.size() == result_count_ && symbols.size() == symbol_count_,
-        "the plan was made for ", argument_count_, " arguments, ", result_count_, " results and ", symbol_count_,
-        " symbols");
-    if (device_.type != Device::Type::cpu) {
-      Queue* const own = memory().begin_call(device_);
-      WEFT_CHECK(!queue || queue == own, "a device has one queue");
-      queue = own;
+  // A frame for one call, given back when it ends, also by an exception.
+  struct Loan {
+    PreparedPlan& plan;
+    Frame* frame;
+    explicit Loan(PreparedPlan& owner) : plan(owner), frame(owner.take()) {}
+    Loan(const Loan&) = delete;
+    Loan& operator=(const Loan&) = delete;
+    ~Loan() { plan.give_back(frame); }
+  };
+  // What a call takes. No step has written yet.
+  struct Taken {
+    Queue* queue;
+    Loan loan;
+    Owned workspace{nullptr, release};  // on a device: of one call, from the free lists
+
+    Taken(PreparedPlan& plan, std::span<const std::int64_t> symbols, Queue* queue)
+        : queue(plan.begin_call(queue)), loan(plan) {
+      WEFT_CHECK(symbols.size() == plan.symbol_count_, "the plan was made for ", plan.symbol_count_, " symbols");
+      plan.fill(*loan.frame, symbols);
+      if (loan.frame->workspace_bytes)
+        workspace.reset(allocate(plan.device_, loan.frame->workspace_bytes, this->queue));
     }
-    const Loan loan(*this);
-    Frame& frame = *loan.frame;
-    const bool same = std::equal(symbols.begin(), symbols.end(), frame.symbols.begin());
-    if (!frame.computed || !same || (sequence_.has_workspace() && frame.threads != num_threads()))
-      compute(frame, symbols);
-    // On a device: of one call, from the free lists. Here and not where it is used: no step has written yet.
-    const Owned workspace(frame.workspace_bytes ? allocate(device_, frame.workspace_bytes, queue) : nullptr, release);
+  };
+
+  void run(const Plan& plan, Taken& taken, std::span<void* const> arguments, std::span<void* const> results,
+           std::span<Storage* const> blocks, bool checks_wait, const ConstantKeys& constants) {
+    WEFT_CHECK(arguments.size() == argument_count_ && results.size() == result_count_, "the plan was made for ",
+               argument_count_, " arguments and ", result_count_, " results");
+    Frame& frame = *taken.loan.frame;
+    Queue* const queue = taken.queue;
+    const Owned& workspace = taken.workspace;
+    const std::span<const std::int64_t> symbols = frame.symbols;
     if (queue) [[unlikely]] {
       Storage* const own[] = {frame.arena, frame.staged, workspace.get()};
       note_work(queue, {blocks, own});
@@ -191,16 +173,6 @@ class PreparedPlan {
   }
 
  private:
-  // A frame for one call, given back when it ends, also by an exception.
-  struct Loan {
-    PreparedPlan& plan;
-    Frame* frame;
-    explicit Loan(PreparedPlan& owner) : plan(owner), frame(owner.take()) {}
-    Loan(const Loan&) = delete;
-    Loan& operator=(const Loan&) = delete;
-    ~Loan() { plan.give_back(frame); }
-  };
-
   // The steps of a call that somebody may look at.
   struct WatchedCall {
     Watch* const watch;
@@ -221,6 +193,12 @@ class PreparedPlan {
     return device;
   }
   const DeviceInterface& memory() const { return device_interface(device_.type); }
+  Queue* begin_call(Queue* queue) const {
+    if (on_host()) return queue;
+    Queue* const own = memory().begin_call(device_);
+    WEFT_CHECK(!queue || queue == own, "a device has one queue");
+    return own;
+  }
   bool on_host() const { return device_.type == Device::Type::cpu; }
 
   // What a call gives, of a plan that is not believed.
@@ -376,6 +354,11 @@ class PreparedPlan {
     return storage ? static_cast<std::byte*>(storage->data) + offset : nullptr;
   }
 
+  void fill(Frame& frame, std::span<const std::int64_t> symbols) {
+    const bool same = std::equal(symbols.begin(), symbols.end(), frame.symbols.begin());
+    if (!frame.computed || !same || (sequence_.has_workspace() && frame.threads != num_threads()))
+      compute(frame, symbols);
+  }
   // Everything that depends on the symbols, and of workspaces on the threads: numbers, the arena, what is staged, and
   // the pointers into these and to constants.
   void compute(Frame& frame, std::span<const std::int64_t> symbols) {
@@ -475,14 +458,40 @@ std::size_t kept_bytes(const Plan& plan) {
   return plan.prepared->kept_bytes();
 }
 
+namespace {
+
+class PlanCall final : public BegunCall {
+ public:
+  PlanCall(const Plan& plan, std::span<const std::int64_t> symbols)
+      : plan_(plan), taken_(*plan.prepared, symbols, nullptr) {}
+  void run(std::span<void* const> arguments, std::span<void* const> results,
+           std::span<Storage* const> blocks) override {
+    plan_.prepared->run(plan_, taken_, arguments, results, blocks, /*checks_wait=*/false, {});
+  }
+
+ private:
+  const Plan& plan_;
+  PreparedPlan::Taken taken_;
+};
+
+}  // namespace
+
+std::unique_ptr<BegunCall> begin(const Plan& plan, std::span<const std::int64_t> symbols) {
+  WEFT_CHECK(plan.prepared, "the plan has not been prepared");
+  return std::make_unique<PlanCall>(plan, symbols);
+}
+
 void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,
          std::span<const std::int64_t> symbols, Queue* queue, std::span<Storage* const> blocks, bool checks_wait,
          const ConstantKeys& constants) {
+  const NotEnding working;
+  if (plan.parts) [[unlikely]]
+    return plan.parts->run(arguments, results, symbols, blocks);
   WEFT_CHECK(plan.prepared, "the plan has not been prepared");
   WEFT_CHECK(!queue || queue->device == plan.device, "a queue of another device than the plan's");
-  const NotEnding working;
   try {
-    plan.prepared->run(plan, arguments, results, symbols, queue, blocks, checks_wait, constants);
+    PreparedPlan::Taken taken(*plan.prepared, symbols, queue);
+    plan.prepared->run(plan, taken, arguments, results, blocks, checks_wait, constants);
   } catch (const Error& error) {
     if (plan.device.type != Device::Type::cpu) throw;  // perhaps of an earlier call
     rethrow_with_sizes(error, symbols);

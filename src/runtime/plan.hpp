@@ -40,8 +40,10 @@ struct Launch {
   DType dtype = DType::f32;                  // in which it computes, where that is a floating one
 };
 
+class PlanParts;
+
 struct Plan {
-  Device device;
+  Device device;                  // of a plan in parts the first
   bool reduces_overhead = false;  // CompileMode::reduce_overhead. Not in the file of a plan
   std::vector<PlanBuffer> buffers;
   std::vector<Launch> launches;
@@ -72,6 +74,8 @@ struct Plan {
   std::string source_path;
   std::string title;                             // of the function that it was made for; empty: nobody's
   std::shared_ptr<class PreparedPlan> prepared;  // made by prepare()
+  // Of values on several devices: it then has no steps of its own, nor buffers. Not in the file of a plan.
+  std::shared_ptr<const PlanParts> parts;
 };
 
 // Makes the plan ready to run, once everything else in it is set: steps are made ready, sizes that are known are
@@ -99,15 +103,26 @@ struct ConstantKeys {
 // Bytes of what a prepared plan keeps of its constant arguments, shared with other plans or not.
 std::size_t kept_bytes(const Plan& plan);
 
-// Runs a prepared plan. `arguments[i]` and `results[i]` point at the first element of contiguous (or as-guarded)
-// memory. A result that takes no argument's memory has memory of its own, in which anything may lie until it is
-// written. Everything that can fail (checks, memory) comes before the first write into donated memory. Thread-safe:
-// each call in flight has its own arena. The work is put on `queue` (null: the device's default), and the plan's own
-// memory and `blocks`, those that the pointers look into, note it as their last use; where there is no queue, on the
-// CPU by default, there is nothing to note. On a device `checks_wait` says that a check which fails is thrown when
-// somebody waits for the device: results are then undefined, and memory that was donated holds what it held.
+// Runs a prepared plan, or one in parts. `arguments[i]` and `results[i]` point at the first element of contiguous (or
+// as-guarded) memory. A result that takes no argument's memory has memory of its own, in which anything may lie until
+// it is written. Everything that can fail (checks, memory) comes before the first write into donated memory.
+// Thread-safe: each call in flight has its own arena. The work is put on `queue` (null: the device's default), and the
+// plan's own memory and `blocks`, those that the pointers look into, note it as their last use; where there is no
+// queue, on the CPU by default, there is nothing to note. On a device `checks_wait` says that a check which fails is
+// thrown when somebody waits for the device: results are then undefined, and memory that was donated holds what it
+// held.
 void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,
          std::span<const std::int64_t> symbols, Queue* queue = nullptr, std::span<Storage* const> blocks = {},
          bool checks_wait = false, const ConstantKeys& constants = {});
+
+// A call that has all of its memory, and has run no step: what one call takes of several plans is there before the
+// first of them writes. Its checks do not wait for who waits for the device: one that fails is thrown by run().
+class BegunCall {
+ public:
+  virtual ~BegunCall() = default;
+  virtual void run(std::span<void* const> arguments, std::span<void* const> results,
+                   std::span<Storage* const> blocks) = 0;
+};
+std::unique_ptr<BegunCall> begin(const Plan& plan, std::span<const std::int64_t> symbols);
 
 }  // namespace weft::runtime

@@ -7,11 +7,61 @@
 #include <numeric>
 
 #include "base/fail.hpp"
+#include "runtime/plan_parts.hpp"
 #include "runtime/transfer.hpp"
 
 namespace weft::runtime {
 
+namespace {
+
+// Of a plan in parts: a part is a step, whose own values are one.
+PlanMemory memory_of_parts(const Plan& plan, std::span<const std::int64_t> symbols) {
+  const PlanParts& parts = *plan.parts;
+  PlanMemory memory;
+  memory.live.assign(parts.parts().size(), 0);
+  const auto add = [&](PlanMemory::Value value) {
+    for (std::size_t step = value.first; step <= value.last; ++step) memory.live[step] += value.bytes;
+    memory.values.push_back(std::move(value));
+  };
+  std::vector<bool> in_place(static_cast<std::size_t>(plan.result_count), false);
+  for (const Plan::Donation& donation : plan.donations) in_place[static_cast<std::size_t>(donation.result)] = true;
+  for (std::size_t v = 0; v < parts.values().size(); ++v) {
+    const PartValue& value = parts.values()[v];
+    const std::int64_t bytes = storage_bytes(value.dtype, dims::evaluate(value.elements, symbols));
+    const auto [first, last] = parts.life_of(v);
+    switch (value.kind) {
+      case PartValue::Kind::argument: memory.arguments += bytes; break;
+      case PartValue::Kind::temporary:
+        memory.temporaries += bytes;
+        add({bytes, first, last, -1, 0, value.what});
+        break;
+      case PartValue::Kind::result:
+        if (in_place[static_cast<std::size_t>(value.index)]) break;
+        memory.results += bytes;
+        add({bytes, 0, parts.parts().size() - 1, value.index, 0, value.what});
+        break;
+    }
+  }
+  for (std::size_t p = 0; p < parts.parts().size(); ++p) {
+    const Plan* const part = parts.parts()[p].plan.get();
+    if (!part) continue;
+    const PlanMemory own = memory_of(*part, symbols);
+    memory.temporaries += own.temporaries;
+    memory.workspace += own.workspace;
+    memory.constants += own.constants;
+    memory.offloaded += own.offloaded;
+    if (own.temporaries > 0)
+      add({own.temporaries, p, p, -1, 0, concat_text("part ", p, " on cuda:", static_cast<int>(part->device.index))});
+  }
+  memory.peak =
+      static_cast<std::size_t>(std::max_element(memory.live.begin(), memory.live.end()) - memory.live.begin());
+  return memory;
+}
+
+}  // namespace
+
 PlanMemory memory_of(const Plan& plan, std::span<const std::int64_t> symbols) {
+  if (plan.parts) return memory_of_parts(plan, symbols);
   using Kind = PlanBuffer::Kind;
   PlanMemory memory;
   memory.temporaries = dims::evaluate(plan.arena_bytes, symbols);

@@ -230,7 +230,7 @@ class Execution {
     for (const int i : plan.constant_arguments)
       scratch_.constants.push_back(reinterpret_cast<const void*>(argument(static_cast<std::size_t>(i)).word()));
     std::size_t read = 0;
-    const std::span<Storage* const> all = blocks(plan.device, read);
+    const std::span<Storage* const> all = blocks(plan, read);
     if (plan.device.type != Device::Type::cpu) note_device_call(all.first(read), all.subspan(read), checks_wait);
     // From here on memory of the arguments may be written. What is left to allocate, arena and workspace, the plan
     // allocates before its first launch.
@@ -265,12 +265,14 @@ class Execution {
     return error.what();
   }
 
-  // What the pointers look into on a device, where the plan's work is queued: `read` of arguments, then of results.
-  std::span<Storage* const> blocks(Device device, std::size_t& read) {
+  // What the pointers look into on devices, where the plan's work is queued: `read` of arguments, then of results.
+  std::span<Storage* const> blocks(const runtime::Plan& plan, std::size_t& read) {
     scratch_.blocks.clear();
-    if (device.type == Device::Type::cpu) return {};
+    if (plan.device.type == Device::Type::cpu) return {};
     const auto add = [&](Storage* storage) {
-      if (storage && storage->device == device) scratch_.blocks.push_back(storage);
+      if (!storage) return;
+      if (plan.parts ? storage->device.type != Device::Type::cpu : storage->device == plan.device)
+        scratch_.blocks.push_back(storage);
     };
     for (std::size_t i = 0; i < traced_.inputs.size(); ++i) add(storage_of(argument(i)));
     for (Storage* storage : scratch_.held) add(storage);

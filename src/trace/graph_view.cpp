@@ -124,7 +124,8 @@ std::vector<Tensor> run_plan(const Executable& executable, const GraphData& data
   std::vector<Tensor> outputs;
   std::vector<Storage*> on_device;
   const auto note = [&](Storage* block) {
-    if (block->device.type != Device::Type::cpu && block->device == executable.plan.device) on_device.push_back(block);
+    if (block->device.type == Device::Type::cpu) return;
+    if (executable.plan.parts || block->device == executable.plan.device) on_device.push_back(block);
   };
   for (const Tensor& input : inputs) arguments.push_back(memory.elements(input, loc));
   for (Storage* const block : memory.blocks()) note(block);

@@ -10,6 +10,7 @@
 #include "record/composite.hpp"
 #include "record/computed_call.hpp"
 #include "record/row_gradients.hpp"
+#include "runtime/plan_parts.hpp"
 #include "trace/execution.hpp"
 #include "trace/kernel_job.hpp"
 #include "trace/names.hpp"
@@ -199,7 +200,8 @@ void LevelBody::add_texts(const std::string& indent, std::vector<std::string>& l
     if (!each->specialization) continue;
     const Executable* const executable = each->specialization->first().executable();
     const std::string by =
-        executable ? counted(static_cast<std::int64_t>(executable->plan.launches.size()), "step", "steps") : "eagerly";
+        executable ? counted(static_cast<std::int64_t>(runtime::step_count(executable->plan)), "step", "steps")
+                   : "eagerly";
     const auto& outputs = each->forward ? each->wanted : each->given;
     const auto& inputs = each->forward ? each->given : each->wanted;
     std::vector<std::string> own{concat_text(indent, each->forward ? "tangents of outputs " : "of outputs ",

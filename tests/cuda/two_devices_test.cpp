@@ -2,6 +2,7 @@
 // are mixed. Skipped where there is one.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <thread>
 
 #include "tests/cuda/values.hpp"
@@ -75,6 +76,148 @@ TEST_CASE("a compiled function moves values between devices") {
     CHECK(y.device() == first);
     CHECK(apart(y, (x * 2 + 1) * 3) < 1e-6);
   }
+}
+
+// The first layer on the first device, the second on the second.
+struct Split {
+  nn::Linear in{12, 40}, out{40, 3};
+  Tensor operator()(const Tensor& x) const { return out(to(gelu(in(x)), out.weight->device())); }
+  WEFT_MEMBERS(in, out)
+};
+Split split_of(const Net& net, Device last) {
+  Split split;
+  split.in = net.in;
+  split.out = net.out;
+  nn::to(split.in, first);
+  nn::to(split.out, last);
+  return split;
+}
+
+TEST_CASE("a model on two devices learns as one on one device does, from one compiled step") {
+  const auto step = compile([](Split& net, optim::AdamW& adam, const Tensor& x, const Tensor& y) {
+    auto [loss, slopes] = value_and_grad([&](const Split& n) { return mean(square(n(x) - y)); }, net);
+    adam.update(net, slopes);
+    return loss;
+  });
+  seed(3);
+  const Net made;
+  const Tensor x = to(sample({16, 12}, 4), first), y = sample({16, 3}, 5);
+  std::vector<double> losses[2];
+  Split trained[2] = {split_of(made, first), split_of(made, second)};
+  for (const Device last : {first, second}) {
+    Split& net = trained[last.index];
+    optim::AdamW adam(net, optim::AdamWOptions{.lr = 0.01});
+    const Tensor there = to(y, last);
+    for (int i = 0; i < 12; ++i) losses[last.index].push_back(step(net, adam, x, there).item<double>());
+    CHECK(net.out.weight->device() == last);
+  }
+  CHECK(losses[0] == losses[1]);
+  CHECK(losses[0].back() < losses[0].front());
+  CHECK(same(trained[0].in.weight, trained[1].in.weight));
+  CHECK(same(trained[0].out.weight, trained[1].out.weight));
+}
+
+struct Pair {
+  Tensor x, v;
+  WEFT_MEMBERS(x, v)
+};
+
+TEST_CASE("gradients go back through both devices, and sizes may change") {
+  const auto f = compile([](const Tensor& x, const Tensor& v) {
+    const auto loss = [&](const Tensor& a, const Tensor& b) {
+      const Tensor there = to(tanh(a), second) * b;
+      return sum(to(there, first) * a) + to(sum(square(there)), first);
+    };
+    return grad([&](const Pair& at) { return loss(at.x, at.v); }, Pair{x, v});
+  });
+  const auto on_one = [](const Tensor& x, const Tensor& v) {
+    const auto loss = [&](const Tensor& a, const Tensor& b) {
+      const Tensor there = tanh(a) * b;
+      return sum(there * a) + sum(square(there));
+    };
+    return grad([&](const Pair& at) { return loss(at.x, at.v); }, Pair{x, v});
+  };
+  for (const std::int64_t size : {1000, 1000, 1000, 37, 5001, 1000}) {
+    const Tensor x = sample({size}, 1), v = sample({size}, 2);
+    const auto [a, b] = f(to(x, first), to(v, second));
+    const auto [own_a, own_b] = on_one(x, v);
+    CHECK(a.device() == first);
+    CHECK(b.device() == second);
+    CHECK(apart(a, own_a) < 1e-5);
+    CHECK(apart(b, own_b) < 1e-5);
+  }
+}
+
+TEST_CASE("values of both devices reach the host, and the host's reach both") {
+  const auto f = compile([](const Tensor& x, const Tensor& y, const Tensor& scale) {
+    const Tensor a = sum(x * scale), b = sum(y * scale);
+    return std::tuple(to(a, Device::cpu()) + to(b, Device::cpu()), to(x, second) + y);
+  });
+  const Tensor x = sample({300}, 1), y = sample({300}, 2);
+  for (int call = 0; call < 4; ++call) {
+    const Tensor scale = full({}, 1.0 + call);
+    const auto [sums, both] = f(to(x, first), to(y, second), scale);
+    CHECK(sums.device() == Device::cpu());
+    CHECK(apart(sums, (sum(x) + sum(y)) * scale) < 1e-5);
+    CHECK(apart(both, x + y) < 1e-6);
+  }
+}
+
+TEST_CASE("a check that fails on the second device is thrown by the call, and state stays as it was") {
+  const auto step = compile([](Param& w, Param& v, const Tensor& rows) {
+    const Tensor read = index_select(v, 0, rows);
+    w = w + to(sum(read), first);
+    v = v * 2;
+    return sum(w);
+  });
+  Param w(ones({4}, {.device = first})), v(ones({6}, {.device = second}));
+  const auto rows = [](std::int64_t last) { return to(from_list<std::int64_t>({0, 5, last}), second); };
+  for (int i = 0; i < 3; ++i) step(w, v, rows(2)).eval();
+  const Tensor before_w = to(w, Device::cpu()).eval(), before_v = to(v, Device::cpu()).eval();
+  const std::string message = message_of([&] { step(w, v, rows(6)).eval(); });
+  CAPTURE(message);
+  CHECK(message.find("6") != message.npos);
+  CHECK(same(w, before_w));
+  CHECK(same(v, before_v));
+  step(w, v, rows(1)).eval();
+  CHECK(same(v, before_v * 2));
+}
+
+TEST_CASE("parts of two devices are explained, profiled, and called by several threads") {
+  const auto f = compile([](const Tensor& x) { return to(softmax(to(cumsum(x, 1) * 0.1, second), -1), first) + x; });
+  const Tensor x = sample({64, 300}, 1), there = to(x, first).eval();
+  const Tensor expected = softmax(cumsum(x, 1) * 0.1, -1) + x;
+  const Explanation explained = explain(f, there);
+  CHECK(explained.schedule.find("on cuda:0") != std::string::npos);
+  CHECK(explained.schedule.find("on cuda:1") != std::string::npos);
+  CHECK(explained.kernels.size() >= 3);
+  CHECK(profile([&] { f(there).eval(); }).steps.size() >= 3);
+  std::vector<std::thread> threads;
+  std::array<bool, 4> right{};
+  for (std::size_t t = 0; t < right.size(); ++t)
+    threads.emplace_back([&, t] {
+      right[t] = true;
+      for (int i = 0; i < 40; ++i) right[t] = right[t] && apart(f(there), expected) < 1e-5;
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const bool each : right) CHECK(each);
+}
+
+TEST_CASE("a loop on two devices is refused with its line") {
+  const auto f = compile([](const Tensor& x, const Tensor& y) {
+    using State = std::tuple<Tensor, Tensor, Tensor>;
+    return while_loop([](const State& state) { return std::get<0>(state) < 3; },
+                      [](const State& state) {
+                        const auto& [i, a, b] = state;
+                        return State(i + 1, a * 2, b + 1);
+                      },
+                      State(full({}, 0, {.dtype = DType::i64}), x, y));
+  });
+  const Tensor x = ones({3}, {.device = first}), y = ones({3}, {.device = second});
+  const std::string message = message_of([&] { f(x, y); });
+  CAPTURE(message);
+  CHECK(message.find("one operation has values on cuda:0 and cuda:1") != message.npos);
+  CHECK(message.find("two_devices_test.cpp:") != message.npos);
 }
 
 TEST_CASE("operands of two devices are refused, eagerly and compiled, with the names of both") {

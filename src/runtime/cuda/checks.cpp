@@ -144,13 +144,14 @@ void require_good_block(Storage& storage) {
 
 void note_call(std::span<Storage* const> arguments, std::span<Storage* const> results, bool pending) {
   const std::uint64_t own = this_maker();
-  bool waited = false;
+  const Device* waited = nullptr;  // arguments of one call are on one device, of a plan in parts on several
   for (Storage* const argument : arguments) {
     DeviceBlock* const block = block_of(argument);
     const std::uint64_t maker = block ? block->maker.load(std::memory_order_relaxed) : 0;
     if (maker == own) pending = true;
     if (maker == 0 || maker == own) continue;
-    if (!std::exchange(waited, true)) wait(block->device);
+    if (!waited || *waited != block->device) wait(block->device);
+    waited = &block->device;
     require_good_block(*block);
   }
   for (Storage* const result : results)
