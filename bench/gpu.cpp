@@ -113,6 +113,40 @@ Call product() {
             sample({k, n}, 6, DType::bf16));
 }
 
+// 4096^3 of f32, by the tensor cores' tf32 where that is asked for; and of 8-bit floats.
+template <weft::Float32Products how>
+Call product_f32() {
+  weft::CompileOptions options = unchecked;
+  options.float32_products = how;
+  return of(options, [](const Tensor& a, const Tensor& b) { return weft::matmul(a, b); }, sample({4096, 4096}, 5),
+            sample({4096, 4096}, 6));
+}
+Call product_f8() {
+  return of(
+      [](const Tensor& a, const Tensor& b, const Tensor& scale) {
+        return weft::scaled_matmul(a, transpose(b), scale, scale);
+      },
+      cast(sample({4096, 4096}, 5), DType::f8e4m3).eval(), cast(sample({4096, 4096}, 6), DType::f8e4m3).eval(),
+      weft::full({}, 0.5, f32()).eval());
+}
+
+// A token of each text, 32 heads of queries over 8 of keys, whose `keys` tokens lie in pages of 16 in no order; a table
+// for `longest`.
+template <std::int64_t texts, std::int64_t keys, std::int64_t longest, std::int64_t depth>
+Call paged_attention() {
+  constexpr std::int64_t page = 16, heads = 8, queries = 32;
+  const std::int64_t batch = sized(texts), length = sized(keys), width = (sized(longest) + page - 1) / page,
+                     pages = batch * ((length + page - 1) / page);
+  weft::nn::PagedKeyValueCache cache(pages, heads, page, sized(depth), bf16());
+  cache.keys = sample({pages, heads, page, depth}, 1, DType::bf16);
+  cache.values = sample({pages, heads, page, depth}, 2, DType::bf16);
+  const Tensor table = reshape(weft::arange(0, batch * width, 1, {DType::i64, device}) * 7919 % pages, {batch, width});
+  return of([](const weft::nn::PagedKeyValueCache& held, const Tensor& q, const Tensor& pages_of,
+               const Tensor& positions) { return held.attention(q, pages_of, positions); },
+            cache, sample({batch, queries, 1, depth}, 3, DType::bf16), cast(table, DType::i32).eval(),
+            weft::full({batch}, length - 1, {DType::i64, device}).eval());
+}
+
 // Rows that lie by expert times the weights of each, [experts, n, k]; and the gradients of both.
 constexpr std::int64_t experts = 64, expert_rows = 24576, expert_in = 2048, expert_out = 1408;
 struct Experts {
@@ -372,6 +406,9 @@ const std::vector<Case> cases = {
     {"gpu-matmul", "f16-4096-bias-gelu-tanh", matmul<DType::f16, weft::Gelu::tanh>},
     {"gpu-matmul", "bf16-8192", product<8192, 8192, 8192>},
     {"gpu-matmul", "bf16-8x2048x3072", product<8, 2048, 3072>},
+    {"gpu-matmul", "f32-4096", product_f32<weft::Float32Products::ieee>},
+    {"gpu-matmul", "tf32-4096", product_f32<weft::Float32Products::tf32>},
+    {"gpu-matmul", "f8-4096", product_f8},
     {"gpu-matmul", "bf16-64-experts", grouped},
     {"gpu-matmul", "bf16-64-experts-gradients", grouped_gradients},
     {"gpu-conv2d", "f32-3x3", conv2d<DType::f32, 64, 56, 64, 3, 1>},
@@ -410,6 +447,11 @@ const std::vector<Case> cases = {
     {"gpu-attention", "B16-H12-T1024-D64-dropout-gradients", attention_by<with_dropout, 1024, 64, true, 16, 12>},
     {"gpu-attention", "T4096-D64-dropout-gradients", attention_by<with_dropout, 4096, 64, true>},
     {"gpu-attention", "T4096-D128-dropout-gradients", attention_by<with_dropout, 4096, 128, true>},
+    {"gpu-paged-attention", "B16-T1000-D64", paged_attention<16, 1000, 1024, 64>},
+    {"gpu-paged-attention", "B16-T1000-of-8192-D64", paged_attention<16, 1000, 8192, 64>},
+    {"gpu-paged-attention", "B16-T4000-D128", paged_attention<16, 4000, 4096, 128>},
+    {"gpu-paged-attention", "B64-T2000-D64", paged_attention<64, 2000, 2048, 64>},
+    {"gpu-paged-attention", "B1-T8000-D64", paged_attention<1, 8000, 8192, 64>},
     {"gpu-gpt2-infer", "bf16-B1-T64", gpt2_infer},
     {"gpu-encoder", "bf16-B1-T128", encoder<1>},
     {"gpu-encoder", "bf16-B64-T128", encoder<64>},

@@ -71,11 +71,15 @@ inline Tensor labels(const std::vector<std::int64_t>& sizes, std::int64_t classe
 
 // A function of tensors, compiled or, with `eager`, as it is.
 template <class F, class... Arguments>
-Call of(F f, Arguments... argument) {
-  return [compiled = weft::compile(f, unchecked), argument...] {
+Call of(const weft::CompileOptions& options, F f, Arguments... argument) {
+  return [compiled = weft::compile(f, options), argument...] {
     auto result = compiled(argument...);
     eval_all(result);
   };
+}
+template <class F, class... Arguments>
+Call of(F f, Arguments... argument) {
+  return of(unchecked, std::move(f), std::move(argument)...);
 }
 template <class F, class... Arguments>
 Call eager(F f, Arguments... argument) {

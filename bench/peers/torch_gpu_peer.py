@@ -56,6 +56,39 @@ def product(m, k, n):
     return function(lambda a, b: a @ b, (m, k), (k, n), dtype=bf16)
 
 
+def product_f32(tf32, size=4096):
+    def make(variant):
+        def call(a, b):
+            torch.backends.cuda.matmul.allow_tf32 = tf32
+            return a @ b
+        return function(call, (size, size), (size, size))(variant)
+    return make
+
+
+def product_f8(size=4096):
+    """By torch._scaled_mm, with one scale a matrix."""
+    def make(variant):
+        a, b = (random(size, size).to(torch.float8_e4m3fn) for _ in range(2))
+        scale = torch.full((), 0.5, device=device)
+        if tiny:
+            return lambda: (a.float() @ b.t().float()) * scale * scale
+        return lambda: torch._scaled_mm(a, b.t(), scale, scale, out_dtype=bf16)
+    return make
+
+
+def cached_attention(texts, keys, depth):
+    """A token of each text over keys in a row, without pages: 32 heads of queries, 8 of keys, in a CUDA graph."""
+    def make(variant):
+        q = random(texts, 32, 1, depth, dtype=bf16)
+        k, v = (random(texts, 8, keys, depth, dtype=bf16) for _ in range(2))
+
+        def call():
+            with torch.no_grad():
+                return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+        return call if tiny else captured(call)
+    return make
+
+
 def experts(count=64, rows=24576, features=2048, outputs=1408):
     """Rows that lie by expert, times the weights of each: in one launch, or with `loop` by as many products, whose sizes the host knows."""
     def make(variant):
@@ -344,7 +377,11 @@ CASES = {
                    "bf16-4096-bias-gelu": matmul(bf16, "none"),
                    "f16-4096-bias-gelu-tanh": matmul(torch.float16, "tanh"),
                    "bf16-8192": product(8192, 8192, 8192), "bf16-8x2048x3072": product(8, 2048, 3072),
-                   "bf16-64-experts": experts()},
+                   "bf16-64-experts": experts(),
+                   "f32-4096": product_f32(False), "tf32-4096": product_f32(True), "f8-4096": product_f8()},
+    "gpu-paged-attention": {"B16-T1000-D64": cached_attention(16, 1000, 64),
+                            "B16-T4000-D128": cached_attention(16, 4000, 128),
+                            "B64-T2000-D64": cached_attention(64, 2000, 64), "B1-T8000-D64": cached_attention(1, 8000, 64)},
     "gpu-conv2d": {"f32-3x3": conv2d(torch.float32, 64, 56, 64, 3, 1),
                    "f32-7x7-stride2": conv2d(torch.float32, 3, 224, 64, 7, 2),
                    "f32-1x1": conv2d(torch.float32, 256, 56, 64, 1, 1),
