@@ -2,8 +2,8 @@
 between two synchronizations as take about 20 ms. `tiny` runs a small one on the CPU, to see that it works.
 
 Variants: `eager`; `cudnn`, eager with cuDNN's attention; `compile` in its default mode, and `reduce-overhead`; `flex`, its
-flex_attention, compiled; `graph`, a whole step captured by hand in a CUDA graph; `copy`, a copy that moves as many bytes as
-the case must, and `read`, which reads as many.
+flex_attention, compiled; `graph`, a whole step captured by hand in a CUDA graph; `sdpa`, attention in one; `copy`, a copy
+that moves as many bytes as the case must, and `read`, which reads as many.
 """
 import sys
 
