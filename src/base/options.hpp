@@ -24,7 +24,8 @@ struct ProcessOptions {
   // 0: never; 1: where it is expected or was timed to be faster; 2: wherever it can be.
   int own_kernels = 1;                 // a product or attention is done by our own kernels for tensor cores
   int product_epilogues = 1;           // what follows a product is done by cuBLASLt with it
-  bool convolution_epilogues = false;  // what follows a convolution is done by cuDNN with it
+  // What follows a convolution is done by cuDNN with it; -1: where libraries are timed (Level::O3).
+  int convolution_epilogues = -1;
   bool nvrtc_check = false;
   bool raise_compile_errors = false;
   std::vector<std::string> skip_passes;

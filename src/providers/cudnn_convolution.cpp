@@ -124,7 +124,8 @@ class DnnProvider final : public Provider {
   std::optional<Followed> followed(const Step& step, const Step& follower, bool keeps, Device device) const override {
     const auto* const alone = dynamic_cast<const DnnPayload*>(step.payload.get());
     const loop::Kernel* const kernel = follower.payload->kernel();
-    if (!options().convolution_epilogues || !alone || !kernel || keeps || !alone->is_known()) return {};
+    if (!alone || !kernel || keeps || !alone->is_known()) return {};
+    if (const int asked = options().convolution_epilogues; asked == 0 || (asked < 0 && !alone->measures())) return {};
     const runtime::ConvolutionSizes& sizes = alone->sizes();
     if (follower.buffers.size() != kernel->buffers.size() || !lies_with_channels_last(sizes)) return {};
     const PlacedConvolution& placed = alone->placed();

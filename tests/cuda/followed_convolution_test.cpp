@@ -51,12 +51,12 @@ void check_followed(F f) {
     Operands host;
     for (const Tensor& each : x) host.push_back(cast(to(each, Device::cpu()), DType::f32).eval());
     const Tensor right = f(host).eval();
-    options().convolution_epilogues = true;
+    options().convolution_epilogues = 1;
     const auto together = compile(f, {.on_compile_error = OnFailure::raise});
-    options().convolution_epilogues = false;
+    options().convolution_epilogues = 0;
     const auto apart_of = compile(f, {.on_compile_error = OnFailure::raise});
     const double two_steps = apart(apart_of(x), right);
-    options().convolution_epilogues = true;
+    options().convolution_epilogues = 1;
     for (int call = 0; call < 4; ++call) {
       const double one_step = apart(together(x), right);
       CAPTURE(one_step);
@@ -88,9 +88,17 @@ TEST_CASE("a residual is part of the convolution before it") {
   check_followed([](const Operands& x) { return last(x, biased(x) + first(x)); });
 }
 
+TEST_CASE("without the variable cuDNN does so where libraries are timed") {
+  const Operands x = operands(64, 14, DType::bf16);
+  const auto f = [](const Operands& x) { return last(x, relu(biased(x))); };
+  const auto schedule_with = [&](CompileMode mode) { return explain(compile(f, {.mode = mode}), x).schedule; };
+  CHECK(schedule_with(CompileMode::automatic).find(", and ") == std::string::npos);
+  CHECK(schedule_with(CompileMode::max_autotune).find(", and ") != std::string::npos);
+}
+
 TEST_CASE("what is not a number stays none in the launch of a convolution") {
   const test::KeepOptions keep;
-  options().convolution_epilogues = true;
+  options().convolution_epilogues = 1;
   const Operands x = operands(64, 14, DType::bf16);
   const auto f = compile([](const Operands& x) { return last(x, relu(biased(x))); });
   Operands poisoned = x;
