@@ -1,8 +1,10 @@
 #include "codegen/cuda_attention_functions.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -58,6 +60,10 @@ class Writer {
     made.text = "struct Captured {\n" + flag("changes_scores", made.changes_scores) + flag("masks", made.masks) +
                 flag("has_band", is_causal);
     const bool drops = dropout.probability > 0;
+    // Written after the functions, which say what is read.
+    const std::string in_ranges = made.masks ? mask_in_ranges() : "";
+    made.text += "  static constexpr int mask_reads = " +
+                 std::to_string(in_ranges.empty() ? -1 : static_cast<int>(reads_.size())) + ";\n";
     made.text += "  static constexpr int draws_together = " +
                  std::to_string(!drops                   ? 0
                                 : dropout.draws_together ? 4
@@ -84,7 +90,7 @@ class Writer {
     if (made.changes_scores && is_backward)
       made.text += function("float weft_score_gradient(float score, ", mods_.score, true);
     if (made.masks) {
-      made.text += function("bool weft_sees(", mods_.sees, false);
+      made.text += function("bool weft_sees(", mods_.sees, false) + in_ranges;
       made.mask_reads_batch = wanted_[graph_.number(graph_.inputs[std::size_t(PairInput::batch)])];
       made.mask_reads_head = wanted_[graph_.number(graph_.inputs[std::size_t(PairInput::head)])];
     }
@@ -92,6 +98,107 @@ class Writer {
   }
 
  private:
+  // ---- the mask of a whole tile (cuda_attention_ranges.inc)
+  // ----------------------------------------------------------
+
+  // Which nodes the roots are computed from, themselves too.
+  std::vector<bool> below(std::span<const std::size_t> roots) const {
+    std::vector<bool> are(graph_.nodes.size(), false);
+    for (const std::size_t root : roots) are[root] = true;
+    for (std::size_t i = graph_.nodes.size(); i-- > 0;)
+      if (are[i])
+        for (const Tensor& operand : graph_.nodes[i].node()->inputs()) are[graph_.number(operand)] = true;
+    return are;
+  }
+  // The mask over ranges, and the numbers that it reads in vectors; empty where it has no such form: it computes with
+  // floats, by another operation, or reads by query and key at once.
+  std::string mask_in_ranges() {
+    const std::size_t last = graph_.number(mods_.sees);
+    const std::vector<bool> wanted = below(std::span(&last, 1));
+    constexpr int by_query = 1, by_key = 2, most_reads = 8;
+    std::vector<int> depends(graph_.nodes.size(), 0);
+    std::string body;
+    reads_.clear();
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (!wanted[i]) continue;
+      const Node& node = *graph_.nodes[i].node();
+      if (node.op == Op::input && node.type.shape.rank() > 0) continue;
+      if (node.op == Op::input) {
+        const auto slot = static_cast<std::size_t>(node.attributes<Parameter>().slot);
+        if (slot == std::size_t(PairInput::query)) depends[i] = by_query;
+        if (slot == std::size_t(PairInput::key)) depends[i] = by_key;
+      }
+      for (const Tensor& operand : node.inputs()) depends[i] |= depends[graph_.number(operand)];
+      if (node.op == Op::gather && (depends[i] == (by_query | by_key) || reads_.size() == most_reads)) return {};
+      const std::string right = in_ranges(node);
+      if (right.empty()) return {};
+      body += "  const " + range_type(node.type.dtype) + " " + v(i) + " = " + right + ";\n";
+      if (node.op == Op::gather) reads_.push_back(i);
+    }
+    const std::string count = std::to_string(std::max<std::size_t>(reads_.size(), 1));
+    std::string text =
+        "WEFT_DEVICE void weft_mask_reads(int b, int h, int q, int k, const Captured& captured, long (&read)[" + count +
+        "]) {\n";
+    const std::vector<bool> of_reads = below(reads_);
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = *graph_.nodes[i].node();
+      const std::string right = of_reads[i] ? value(node) : "";
+      if (!right.empty()) text += "  const " + type_of_value(node.type.dtype) + " " + v(i) + " = " + right + ";\n";
+    }
+    for (std::size_t r = 0; r < reads_.size(); ++r)
+      text += "  read[" + std::to_string(r) + "] = " + v(reads_[r]) + ".value;\n";
+    return text +
+           "}\nWEFT_DEVICE Truths weft_sees_in(Range<int> b, Range<int> h, Range<int> q, Range<int> k, const Captured& "
+           "captured, const Range<long> (&read)[" +
+           count + "]) {\n" + body + "  return " + v(last) + ";\n}\n";
+  }
+  static std::string range_type(DType dtype) {
+    return dtype == DType::boolean ? "Truths" : std::string("Range<") + memory_type(dtype) + ">";
+  }
+  // Empty where there is none.
+  std::string in_ranges(const Node& node) {
+    const DType dtype = node.type.dtype;
+    if (dtype != DType::boolean && !is_integer(dtype)) return {};
+    const bool is_bool = dtype == DType::boolean;
+    const auto converted = [&](const std::string& from) {
+      return is_bool ? "truths_of(" + from + ")"
+                     : std::string("convert_range<") + memory_type(dtype) + ">(" + from + ")";
+    };
+    switch (node.op) {
+      case Op::input: {
+        const bool is_place = static_cast<std::size_t>(node.attributes<Parameter>().slot) < pair_inputs;
+        return is_place ? value(node) : range_type(dtype) + "(" + value(node) + ".value)";
+      }
+      case Op::constant:
+        return node.attributes<Constant>().is_size() ? "" : range_type(dtype) + "(" + value(node) + ")";
+      case Op::gather: return converted("read[" + std::to_string(reads_.size()) + "]");
+      case Op::cast: return converted(v(graph_.number(node.input(0))));
+      case Op::stop_gradient: return v(graph_.number(node.input(0)));
+      case Op::bitwise_and:
+      case Op::bitwise_or:
+      case Op::bitwise_xor:
+      case Op::bitwise_not:
+        if (!is_bool) return {};
+        break;
+      case Op::add:
+      case Op::sub:
+      case Op::mul:
+      case Op::neg:
+      case Op::floor_divide:
+      case Op::maximum:
+      case Op::minimum:
+        if (is_bool) return {};
+        break;
+      case Op::equal:
+      case Op::not_equal:
+      case Op::less:
+      case Op::less_equal:
+      case Op::where: break;
+      default: return {};
+    }
+    return value(node);
+  }
+
   static std::string v(std::size_t i) { return "v" + std::to_string(i); }
   static std::string slope(std::size_t i) { return "s" + std::to_string(i); }
 
@@ -220,6 +327,7 @@ class Writer {
   const Graph& graph_;
   const AttentionMods& mods_;
   std::vector<bool> wanted_, has_slope_;  // by node, of the function that is written
+  std::vector<std::size_t> reads_;        // of the mask: the nodes that read vectors
   bool is_right_ = true;
 };
 

@@ -14,6 +14,7 @@ extern const char embedded_cuda_attention_backward[];
 extern const char embedded_cuda_attention_dropout[];
 extern const char embedded_cuda_attention_hopper[];
 extern const char embedded_cuda_attention_hopper_backward[];
+extern const char embedded_cuda_attention_ranges[];
 extern const char embedded_cuda_attention_split[];
 extern const char embedded_cuda_barriers[];
 extern const char embedded_cuda_cluster_product[];
@@ -69,6 +70,7 @@ constexpr Part parts[] = {{embedded_cuda},
                           {embedded_cuda_depthwise, {"DepthwiseArguments"}},
                           {embedded_cuda_select, {select}},
                           {embedded_cuda_attention_dropout, {attention, lists}},
+                          {embedded_cuda_attention_ranges, {attention, lists}},
                           {embedded_cuda_attention, {attention, lists}},
                           {embedded_cuda_attention_backward, {attention, lists}},
                           {embedded_cuda_attention_split, {"SplitAttentionArguments"}},

@@ -23,7 +23,7 @@ std::string functions(bool changes_scores, bool masks, int draws_together = 0) {
   const auto flag = [](bool value) { return value ? "true" : "false"; };
   return std::string("struct Captured {\n  static constexpr bool changes_scores = ") + flag(changes_scores) +
          ", masks = " + flag(masks) + ", has_band = " + flag(!masks) +
-         ";\n  static constexpr int draws_together = " + std::to_string(draws_together) +
+         ";\n  static constexpr int mask_reads = -1, draws_together = " + std::to_string(draws_together) +
          ";\n  using Group = unsigned;\n  static constexpr unsigned least_kept = 1677722;\n  static constexpr float "
          "kept = 0.9f;\n"
          "  const int* document;\n  const long *seed, *offset;\n};\n"
