@@ -184,6 +184,7 @@ class Writer {
       case Op::sub:
       case Op::mul:
       case Op::neg:
+      case Op::abs:
       case Op::floor_divide:
       case Op::maximum:
       case Op::minimum:

@@ -103,7 +103,7 @@ void random_expressions(std::uint32_t seed) {
         for (std::size_t i = 0; i < 64; ++i) is.values.push_back(f(a.values[i], b.values[i]));
       };
       const bool by_positive = std::ranges::all_of(b.values, [](T x) { return x > 0; });
-      switch (below(12)) {
+      switch (below(13)) {
         case 0: each([](T x, T y) { return wrapped<T>(__int128(x) + y); }), made.range = a.range + b.range; break;
         case 1: each([](T x, T y) { return wrapped<T>(__int128(x) - y); }), made.range = a.range - b.range; break;
         case 2: each([](T x, T y) { return wrapped<T>(__int128(x) * y); }), made.range = a.range * b.range; break;
@@ -119,6 +119,7 @@ void random_expressions(std::uint32_t seed) {
         case 8: each_is([](T x, T y) { return x != y; }), is.truths = a.range != b.range; break;
         case 9: each_is([](T x, T y) { return x < y; }), is.truths = a.range < b.range; break;
         case 10: each_is([](T x, T y) { return x <= y; }), is.truths = a.range <= b.range; break;
+        case 12: each([](T x, T) { return x < 0 ? wrapped<T>(-__int128(x)) : x; }), made.range = abs(a.range); break;
         case 11: {
           if (truths.empty()) continue;
           const BothTruths which = truths[static_cast<std::size_t>(below(truths.size()))];
