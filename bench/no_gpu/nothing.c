@@ -11,7 +11,7 @@
 // Of the weights' gradient of a convolution of three channels, which in ResNet-50 takes cuDNN longest: how long to
 // name its algorithm takes, FAKE_CONVOLUTION_MS; FAKE_CONVOLUTION_AFTER: it is named when this file is there, or after
 // ten seconds; FAKE_CONVOLUTION_REFUSES=1: there is none.
-// FAKE_LAUNCH_US: how long a launch takes. As the real driver it is ended by exit(): it aborts where another thread is
+// FAKE_DEVICES: how many there are, 1 else. FAKE_LAUNCH_US: how long a launch takes. As the real driver it is ended by exit(): it aborts where another thread is
 // inside of a launch then, or makes one later (tests/at_exit).
 // fake_fail_checks(1): checks that this thread launches fail, until fake_fail_checks(0); fake_refuse_modules(n): the
 // next n modules can't be loaded; fake_counts(n): how many launches were made one by one so far, how many graphs were
@@ -44,7 +44,8 @@ int cuDriverGetVersion(int* v) {
   return 0;
 }
 int cuDeviceGetCount(int* v) {
-  *v = 1;
+  const char* const count = getenv("FAKE_DEVICES");
+  *v = count ? atoi(count) : 1;
   return 0;
 }
 int cuDeviceGet(int* v, int o) {

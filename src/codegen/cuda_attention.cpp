@@ -125,10 +125,10 @@ std::vector<Kernel> cuda_attention(const CudaAttention& call) {
   const std::string tile = std::to_string(kernels[0].rows) + ", " + std::to_string(kernels[0].columns);
   const auto add_tiles = [&](Part part, const char* name, const char* by_keys) {
     add(part, name, 128, arguments + ", " + captured + ", unsigned char* states",
-        "attention_tiles<" + tile + ", " + by_keys + ">(arguments, captured, states)");
+        "after_earlier_kernels();\n  attention_tiles<" + tile + ", " + by_keys + ">(arguments, captured, states)");
   };
   add(Part::lists, "_lists", 32, "const unsigned char* states, int* counts, int* tiles, int* before, int width",
-      "attention_lists(states, counts, tiles, before, width)");
+      "after_earlier_kernels();\n  attention_lists(states, counts, tiles, before, width)");
   if (call.is_backward) add_tiles(Part::tiles_by_keys, "_tiles_by_keys", "true");
   if (!call.is_backward || !call.on_hopper) add_tiles(Part::tiles, "_tiles", "false");
   if (values_apart) add_pass(Part::by_values, "_by_values");

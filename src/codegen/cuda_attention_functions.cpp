@@ -63,7 +63,8 @@ class Writer {
     // Written after the functions, which say what is read.
     const std::string in_ranges = made.masks ? mask_in_ranges() : "";
     made.text += "  static constexpr int mask_reads = " +
-                 std::to_string(in_ranges.empty() ? -1 : static_cast<int>(reads_.size())) + ";\n";
+                 std::to_string(in_ranges.empty() ? -1 : static_cast<int>(reads_.size())) +
+                 ";\n  using MaskRead = " + mask_read() + ";\n";
     made.text += "  static constexpr int draws_together = " +
                  std::to_string(!drops                   ? 0
                                 : dropout.draws_together ? 4
@@ -137,8 +138,9 @@ class Writer {
     }
     const std::string count = std::to_string(std::max<std::size_t>(reads_.size(), 1));
     std::string text =
-        "WEFT_DEVICE void weft_mask_reads(int b, int h, int q, int k, const Captured& captured, long (&read)[" + count +
-        "]) {\n";
+        "WEFT_DEVICE void weft_mask_reads(int b, int h, int q, int k, const Captured& captured, Captured::MaskRead "
+        "(&read)[" +
+        count + "]) {\n";
     const std::vector<bool> of_reads = below(reads_);
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = *graph_.nodes[i].node();
@@ -151,6 +153,14 @@ class Writer {
            "}\nWEFT_DEVICE Truths weft_sees_in(Range<int> b, Range<int> h, Range<int> q, Range<int> k, const Captured& "
            "captured, const Range<long> (&read)[" +
            count + "]) {\n" + body + "  return " + v(last) + ";\n}\n";
+  }
+  // What holds each number that the mask reads.
+  const char* mask_read() const {
+    const auto is_wide = [&](std::size_t i) {
+      const DType dtype = graph_.nodes[i].node()->type.dtype;
+      return dtype == DType::i64 || dtype == DType::u32;
+    };
+    return std::ranges::any_of(reads_, is_wide) ? "long" : "int";
   }
   static std::string range_type(DType dtype) {
     return dtype == DType::boolean ? "Truths" : std::string("Range<") + memory_type(dtype) + ">";

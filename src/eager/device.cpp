@@ -66,6 +66,16 @@ bool is_general(Op op) {
 // general operations is mostly the same for all sizes, so the cache has it.
 int most_sizes(Op op) { return is_general(op) ? 16 : 4; }
 
+// Graphs of one text may differ in sizes that no node names, and in what was decided of sizes.
+std::string key_of(const Graph& graph) {
+  std::string key = structure_text(graph) + concat_text(graph.symbols.size(), " sizes");
+  for (const DimCondition& condition : graph.conditions)
+    key += concat_text("; ", dims::to_string(condition.left),
+                       condition.kind == DimCondition::Kind::equal ? " == " : " < ", dims::to_string(condition.right),
+                       condition.holds ? "" : " is false");
+  return key;
+}
+
 // Executables by the structure of their graph. Emptied when full: the disk cache still has those in use.
 class Table {
  public:
@@ -94,7 +104,7 @@ class Table {
     return {find_or_compile(std::move(own.graph.graph), own.key, type.device), std::move(own.graph.symbols)};
   }
   std::shared_ptr<const Executable> find_or_compile(Graph graph, Device device) {
-    const std::string key = structure_text(graph);
+    const std::string key = key_of(graph);
     return find_or_compile(std::move(graph), key, device);
   }
   std::int64_t compiled() const {
@@ -119,14 +129,14 @@ class Table {
       asked.graph = general_graph(op, attributes, type, operands, Symbolic::starts, loc);
     else
       asked.graph.graph = graph_of(op, attributes, type, operands, loc);
-    asked.key = structure_text(asked.graph.graph);
+    asked.key = key_of(asked.graph.graph);
     return asked;
   }
   // `is_wanted` once the operation was asked for with many sizes.
   Asked ask_for_all_sizes(Op op, const Attributes& attributes, const Type& type, std::span<const Type> operands,
                           Loc loc) {
     Asked asked{general_graph(op, attributes, type, operands, Symbolic::starts_and_sizes, loc), {}};
-    asked.key = structure_text(asked.graph.graph);
+    asked.key = key_of(asked.graph.graph);
     const std::lock_guard lock(process_mutex(LockOrder::device_kernels));
     if (sizes_.size() >= capacity) sizes_.clear();
     int& count = sizes_[asked.key];

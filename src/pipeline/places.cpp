@@ -32,7 +32,8 @@ class Cutter {
     for (std::size_t i = 0; i < graph_.inputs.size(); ++i)
       numbers_[graph_.inputs[i].word()] = add_value({CutValue::Kind::input, static_cast<int>(i), graph_.inputs[i]});
     for (const Tensor& value : graph_.nodes)
-      if (!is_free(*value.node())) place(*value.node());
+      if (is_sent(*value.node()) || is_ordered(*value.node())) place_with_operands(*value.node());
+    for (const Tensor& output : graph_.outputs) place_with_operands(*output.node());
     for (std::size_t i = 0; i < graph_.outputs.size(); ++i) give_output(i);
     while (!open_.empty()) close(open_.begin()->first);
     for (Draft& draft : drafts_) finish(draft);
@@ -151,13 +152,39 @@ class Cutter {
     draft.nodes.push_back(&node);
   }
 
+  static bool is_ordered(const Node& node) { return is_effect(node) || is_collective(node); }
+  static bool is_sent(const Node& node) {  // from one device to another
+    if (node.op != Op::transfer || on_host(node.type.device)) return false;
+    const Device from = type_of(node.input(0)).device;
+    return !on_host(from) && from != node.type.device;
+  }
+
+  // What the node needs, in the order of the graph, and it. Passes leave nodes that can be computed early in front, as
+  // the first layer of each microbatch: a device that computes all of them first sends its first value late.
+  void place_with_operands(const Node& last) {
+    std::vector<std::uint32_t> found;
+    std::vector<const Node*> stack;
+    std::set<const Node*> met;
+    const auto visit = [&](const Node& node) {
+      if (is_free(node) || origins_.contains(&node) || !met.insert(&node).second) return;
+      stack.push_back(&node);
+    };
+    visit(last);
+    while (!stack.empty()) {
+      const Node& node = *stack.back();
+      stack.pop_back();
+      found.push_back(graph_.number(node));
+      for (const Tensor& operand : node.inputs()) visit(*operand.node());
+    }
+    std::ranges::sort(found);
+    for (const std::uint32_t number : found) place(*graph_.nodes[number].node());
+  }
+
   void place(const Node& node) {
     const Device device = device_of(node);
-    if (node.op == Op::transfer && !on_host(type_of(node.input(0)).device) && type_of(node.input(0)).device != device &&
-        !on_host(node.type.device))
-      return copy(node, device);
+    if (is_sent(node)) return copy(node, device);
     for (const Tensor& operand : node.inputs()) reach(operand, device);
-    const bool ordered = is_effect(node) || is_collective(node);
+    const bool ordered = is_ordered(node);
     for (auto each = open_.begin(); ordered && each != open_.end();) {
       const auto [other, draft] = *each++;
       if (other != key(device) && drafts_[draft].has_effect) close(other);

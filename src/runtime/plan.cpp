@@ -29,7 +29,6 @@
 #include "runtime/transfer.hpp"
 
 namespace weft::runtime {
-
 namespace {
 
 using Range = NumberTable::Range;
@@ -95,7 +94,6 @@ class PreparedPlan {
     Frame* frame;
     explicit Loan(PreparedPlan& owner) : plan(owner), frame(owner.take()) {}
     Loan(const Loan&) = delete;
-    Loan& operator=(const Loan&) = delete;
     ~Loan() { plan.give_back(frame); }
   };
   // What a call takes. No step has written yet.
@@ -104,10 +102,10 @@ class PreparedPlan {
     Loan loan;
     Owned workspace{nullptr, release};  // on a device: of one call, from the free lists
 
-    Taken(PreparedPlan& plan, std::span<const std::int64_t> symbols, Queue* queue)
+    Taken(PreparedPlan& plan, std::span<const std::int64_t> symbols, Queue* queue, std::byte* lent = nullptr)
         : queue(plan.begin_call(queue)), loan(plan) {
       WEFT_CHECK(symbols.size() == plan.symbol_count_, "the plan was made for ", plan.symbol_count_, " symbols");
-      plan.fill(*loan.frame, symbols);
+      plan.fill(*loan.frame, symbols, lent);
       if (loan.frame->workspace_bytes)
         workspace.reset(allocate(plan.device_, loan.frame->workspace_bytes, this->queue));
     }
@@ -130,7 +128,7 @@ class PreparedPlan {
     std::byte* const scratch = workspace ? static_cast<std::byte*>(workspace->data) : nullptr;
     const Constants::Kept* const kept = constants_.any() ? kept_for(frame, constants, queue) : nullptr;
     Watch* const watch = current_watch;
-    std::byte* const arena = frame.arena ? static_cast<std::byte*>(frame.arena->data) : nullptr;
+    std::byte* const arena = arena_of(frame);
     const auto run_step = [&](std::size_t step, Queue* on) {
       if (kept && constants_.is_done_once(step)) return;
       const std::span workspace = on_host() ? sequence_.workspace_of(step, frame.numbers, arena, results)
@@ -253,7 +251,7 @@ class PreparedPlan {
         give_back(other);
       }
     if (frame.points_to_kept && !kept)
-      sequence_.place(frame.pointers, frame.numbers, at(frame.arena, 0), at(frame.host_arena, 0));
+      sequence_.place(frame.pointers, frame.numbers, arena_of(frame), at(frame.host_arena, 0));
     frame.points_to_kept = kept != nullptr;
     for (std::size_t i = 0; kept && i < kept->made.size(); ++i)
       frame.pointers[kept->made[i].first] = kept->made[i].second;
@@ -350,12 +348,14 @@ class PreparedPlan {
     if (storage) release(std::exchange(storage, nullptr));
     storage = on_host ? allocate_on_host(device_, bytes) : allocate(device_, bytes);
   }
+  static std::byte* arena_of(const Frame& frame) { return frame.lent ? frame.lent : at(frame.arena, 0); }
   static std::byte* at(const Storage* storage, std::int64_t offset) {
     return storage ? static_cast<std::byte*>(storage->data) + offset : nullptr;
   }
 
-  void fill(Frame& frame, std::span<const std::int64_t> symbols) {
-    const bool same = std::equal(symbols.begin(), symbols.end(), frame.symbols.begin());
+  void fill(Frame& frame, std::span<const std::int64_t> symbols, std::byte* lent) {
+    const bool same = std::equal(symbols.begin(), symbols.end(), frame.symbols.begin()) && lent == frame.lent;
+    frame.lent = lent;
     if (!frame.computed || !same || (sequence_.has_workspace() && frame.threads != num_threads()))
       compute(frame, symbols);
   }
@@ -375,7 +375,7 @@ class PreparedPlan {
       else
         frame.workspace_bytes = sequence_.workspace(frame.numbers);
     }
-    grow(frame.arena, arena);
+    if (!frame.lent) grow(frame.arena, arena);
     grow(frame.host_arena, sequence_.host_bytes(frame.numbers), true);
     std::size_t staged = 0;
     for (std::size_t i = 0; i < staged_.size(); ++i) {
@@ -384,7 +384,7 @@ class PreparedPlan {
     }
     grow(frame.staged, staged);
     frame.staging.resize(staged);
-    sequence_.place(frame.pointers, frame.numbers, at(frame.arena, 0), at(frame.host_arena, 0));
+    sequence_.place(frame.pointers, frame.numbers, arena_of(frame), at(frame.host_arena, 0));
     for (std::size_t i = 0; i < sequence_.pointers(); ++i)
       if (const int place = staged_of_[static_cast<std::size_t>(sequence_.table()[i])]; place >= 0)
         frame.pointers[i] =
@@ -462,8 +462,8 @@ namespace {
 
 class PlanCall final : public BegunCall {
  public:
-  PlanCall(const Plan& plan, std::span<const std::int64_t> symbols)
-      : plan_(plan), taken_(*plan.prepared, symbols, nullptr) {}
+  PlanCall(const Plan& plan, std::span<const std::int64_t> symbols, std::byte* arena)
+      : plan_(plan), taken_(*plan.prepared, symbols, nullptr, arena) {}
   void run(std::span<void* const> arguments, std::span<void* const> results,
            std::span<Storage* const> blocks) override {
     plan_.prepared->run(plan_, taken_, arguments, results, blocks, /*checks_wait=*/false, {});
@@ -476,9 +476,8 @@ class PlanCall final : public BegunCall {
 
 }  // namespace
 
-std::unique_ptr<BegunCall> begin(const Plan& plan, std::span<const std::int64_t> symbols) {
-  WEFT_CHECK(plan.prepared, "the plan has not been prepared");
-  return std::make_unique<PlanCall>(plan, symbols);
+std::unique_ptr<BegunCall> begin(const Plan& plan, std::span<const std::int64_t> symbols, std::byte* arena) {
+  return std::make_unique<PlanCall>(plan, symbols, arena);
 }
 
 void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,

@@ -123,6 +123,9 @@ class BegunCall {
   virtual void run(std::span<void* const> arguments, std::span<void* const> results,
                    std::span<Storage* const> blocks) = 0;
 };
-std::unique_ptr<BegunCall> begin(const Plan& plan, std::span<const std::int64_t> symbols);
+// `arena`: memory of arena_bytes() on the plan's device that is the plan's until the call's work is done; null: it has
+// its own.
+std::unique_ptr<BegunCall> begin(const Plan& plan, std::span<const std::int64_t> symbols, std::byte* arena);
+std::size_t arena_bytes(const Plan& plan, std::span<const std::int64_t> symbols);
 
 }  // namespace weft::runtime

@@ -25,6 +25,7 @@ struct alignas(cache_lines) PlanFrame {
   std::vector<std::int64_t> symbols;  // that `numbers` and the arena's layout were computed for
   bool computed = false;
   Storage* arena = nullptr;
+  std::byte* lent = nullptr;                    // in its place, by who begins a call
   Storage* host_arena = nullptr;                // page-locked
   Storage* staged = nullptr;                    // the device's side of what is staged
   std::vector<std::byte> staging;               // the host's

@@ -42,23 +42,29 @@ PlanMemory memory_of_parts(const Plan& plan, std::span<const std::int64_t> symbo
         break;
     }
   }
+  std::map<int, std::int64_t> arenas;
   for (std::size_t p = 0; p < parts.parts().size(); ++p) {
     const Plan* const part = parts.parts()[p].plan.get();
     if (!part) continue;
     const PlanMemory own = memory_of(*part, symbols);
-    memory.temporaries += own.temporaries;
+    arenas[part->device.index] = std::max(arenas[part->device.index], own.temporaries);  // parts of a device share one
     memory.workspace += own.workspace;
     memory.constants += own.constants;
     memory.offloaded += own.offloaded;
     if (own.temporaries > 0)
       add({own.temporaries, p, p, -1, 0, concat_text("part ", p, " on cuda:", static_cast<int>(part->device.index))});
   }
+  for (const auto& [device, bytes] : arenas) memory.temporaries += bytes;
   memory.peak =
       static_cast<std::size_t>(std::max_element(memory.live.begin(), memory.live.end()) - memory.live.begin());
   return memory;
 }
 
 }  // namespace
+
+std::size_t arena_bytes(const Plan& plan, std::span<const std::int64_t> symbols) {
+  return static_cast<std::size_t>(dims::evaluate(plan.arena_bytes, symbols));
+}
 
 PlanMemory memory_of(const Plan& plan, std::span<const std::int64_t> symbols) {
   if (plan.parts) return memory_of_parts(plan, symbols);

@@ -3,7 +3,9 @@
 // side by side: a copy waits on the devices for what makes its value and for who used its place before, not on the
 // host.
 #pragma once
+#include <map>
 #include <mutex>
+#include <optional>
 
 #include "runtime/plan.hpp"
 
@@ -46,11 +48,14 @@ class PlanParts {
   std::unique_ptr<Frame> take() const;
   void give_back(std::unique_ptr<Frame> frame) const;
   void compute(Frame& frame, std::span<const std::int64_t> symbols) const;
+  std::optional<Device> copy_from(std::size_t part) const;
+  void run_copy(Frame& frame, std::size_t part) const;
 
   std::vector<PartValue> values_;
   std::vector<Part> parts_;
   std::vector<std::pair<std::size_t, std::size_t>> lives_;
-  std::vector<Device> devices_;  // of temporaries
+  std::map<std::size_t, std::size_t> copied_by_;  // by value that is a copy: which part
+  std::vector<Device> devices_;                   // of values
   NumberTable numbers_;
   NumberTable::Range elements_;
   mutable std::mutex mutex_;

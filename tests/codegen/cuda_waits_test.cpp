@@ -49,6 +49,17 @@ std::vector<Waiting> all_that_wait() {
                                             .on_hopper = on_hopper,
                                             .functions = functions->text})
                        .front()});
+  // The three of a call with a mask: the tiles, their lists, and the one that visits them.
+  for (const bool on_hopper : {false, true})
+    for (const auto& made :
+         codegen::cuda_attention({.features = 64,
+         .value_features = 64,
+         .masks = true,
+         .on_hopper = on_hopper,
+         .functions = "struct Captured {\n  static constexpr bool changes_scores = false, masks = true, has_band = "
+                      "false;\n  static constexpr int mask_reads = -1, draws_together = 0;\n  long none;\n};\n"
+                      "WEFT_DEVICE bool weft_sees(int, int, int q, int k, const Captured&) { return q >= k; }\n"}))
+      all.push_back({made});
   const loop::Kernel scaled = loop::parse_kernel(R"(weft_scaled(f32 p0[4096], out f32 p1[4096])
   outer i0<4096 vector
   outer0 v0 f32 = p0[i0]

@@ -111,10 +111,11 @@ TEST_CASE("a model on two devices learns as one on one device does, from one com
     for (int i = 0; i < 12; ++i) losses[last.index].push_back(step(net, adam, x, there).item<double>());
     CHECK(net.out.weight->device() == last);
   }
-  CHECK(losses[0] == losses[1]);
+  // Other kernels, as nothing is fused across devices.
+  for (std::size_t i = 0; i < losses[0].size(); ++i) CHECK(losses[1][i] == doctest::Approx(losses[0][i]).epsilon(1e-4));
   CHECK(losses[0].back() < losses[0].front());
-  CHECK(same(trained[0].in.weight, trained[1].in.weight));
-  CHECK(same(trained[0].out.weight, trained[1].out.weight));
+  CHECK(apart(trained[1].in.weight, to(trained[0].in.weight, Device::cpu())) < 1e-3);
+  CHECK(apart(trained[1].out.weight, to(trained[0].out.weight, Device::cpu())) < 1e-3);
 }
 
 struct Pair {

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/between_devices.hpp"
 #include "base/ending.hpp"
 #include "base/fail.hpp"
 #include "base/fork.hpp"
@@ -69,22 +70,34 @@ void share(Device a, Device b) {
   slot_of(b).memory.share(a.index);
 }
 
-// What is put on the second device's stream next waits for what is on the first one's now.
-void let_wait(DeviceState& first, DeviceState& second) {
-  use(first.device);
-  check(driver().cuEventRecord(first.latest, first.queue.stream), "cuEventRecord");
-  use(second.device);
-  check(driver().cuStreamWaitEvent(second.queue.stream, first.latest, 0), "cuStreamWaitEvent");
-}
+class DeviceMoment final : public Moment {
+ public:
+  explicit DeviceMoment(Device device) : state_(use(device)) {
+    constexpr unsigned no_timing = 2;
+    check(driver().cuEventCreate(&event_, no_timing), "cuEventCreate");
+  }
+  DeviceMoment(const DeviceMoment&) = delete;
+  DeviceMoment& operator=(const DeviceMoment&) = delete;
+  ~DeviceMoment() override { driver().cuEventDestroy_v2(event_); }
+  void set() override {
+    use(state_.device);
+    check(driver().cuEventRecord(event_, state_.queue.stream), "cuEventRecord");
+  }
+  void hold(Device other) const override {
+    check(driver().cuStreamWaitEvent(use(other).queue.stream, event_, 0), "cuStreamWaitEvent");
+  }
 
-// Work of the device that has the value, so that its memory is not used again before it is read. It waits for who uses
-// the place that it writes, and who reads it there waits for it: the host for nobody.
+ private:
+  DeviceState& state_;
+  Event* event_ = nullptr;
+};
+std::unique_ptr<Moment> moment(Device device) { return std::make_unique<DeviceMoment>(device); }
+
+// The memory that is read is not used again before, as that is work of the same device.
 void copy_between(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes) {
   share(from_device, to_device);
-  DeviceState &source = use(from_device), &target = use(to_device);
-  let_wait(target, source);
-  check(driver().cuMemcpyDtoDAsync_v2(address(to), address(from), bytes, source.queue.stream), "cuMemcpyDtoDAsync");
-  let_wait(source, target);
+  Stream* const stream = use(from_device).queue.stream;
+  check(driver().cuMemcpyDtoDAsync_v2(address(to), address(from), bytes, stream), "cuMemcpyDtoDAsync");
 }
 
 void copy(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes, Queue* queue) {
@@ -99,7 +112,12 @@ void copy(void* to, Device to_device, const void* from, Device from_device, std:
   } else if (down) {
     check(driver().cuMemcpyDtoHAsync_v2(to, address(from), bytes, stream), "cuMemcpyDtoHAsync");
   } else {
-    if (to_device != from_device) return copy_between(to, to_device, from, from_device, bytes);
+    if (to_device != from_device) {  // whoever used the place before is waited for, and who reads it there waits
+      DeviceMoment before(to_device), after(from_device);
+      before.set(), before.hold(from_device);
+      copy_between(to, to_device, from, from_device, bytes);
+      return after.set(), after.hold(to_device);
+    }
     check(driver().cuMemcpyDtoDAsync_v2(address(to), address(from), bytes, stream), "cuMemcpyDtoDAsync");
   }
 }
@@ -209,8 +227,6 @@ void open(Slot& slot, Device device) {
   check(call.cuCtxSetCurrent(state.context), "cuCtxSetCurrent");
   constexpr unsigned non_blocking = 1;
   check(call.cuStreamCreate(&state.queue.stream, non_blocking), "cuStreamCreate");
-  constexpr unsigned no_timing = 2;
-  check(call.cuEventCreate(&state.latest, no_timing), "cuEventCreate");
   for (Queue& lane : state.recorded) {
     check(call.cuStreamCreate(&lane.stream, non_blocking), "cuStreamCreate");
     lane.device = device;
@@ -223,6 +239,8 @@ void open(Slot& slot, Device device) {
   slot.generation = process_generation();
   wait_before_end();  // the context asks to be told of the end
   register_failed_checks(free_block);
+  static constexpr BetweenDevices between{moment, copy_between};
+  between_devices.store(&between, std::memory_order_release);
   device_interface(Device::Type::cuda) = {allocate, copy, synchronize, enter, begin_call, error_word, record, marks};
 }
 

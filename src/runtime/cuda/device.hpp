@@ -21,7 +21,6 @@ struct DeviceState {
   Device device;
   Context* context = nullptr;
   Queue queue;
-  Event* latest = nullptr;  // of what the queue had when another device was last told to wait for it
   std::string name;
   int multiprocessors = 0;
   ComputeCapability capability;

@@ -148,8 +148,13 @@ struct TensorCoreAttention::Launch {
                             static_cast<int>(sizes.rows),
                             static_cast<int>(sizes.width)};
     const std::size_t lists = s.is_backward ? 3 : 1, first = lists + 1;
+    const auto begin_next = [this](bool follows) {  // in gradients others come between, which do not wait
+      is_dependent = !s.is_backward && begin_launch(step.device_, call.queue, follows);
+    };
+    begin_next(false);
     queue(first + (s.is_backward && !by_keys ? 1 : 0), sizes.width, sizes.rows, sizes.lists, arguments.all,
           captured.front(), states);
+    begin_next(true);
     queue(lists, sizes.rows, sizes.lists, 1, states, counts, list_tiles, before, arguments.all.blocks.width);
   }
   void multiply(std::size_t function, std::int64_t rows, std::int64_t heads) {
@@ -218,7 +223,7 @@ void TensorCoreAttention::run(const StepCall& call) const {
   }
   if (!s.is_backward) {
     launch.list(false);
-    launch.is_dependent = !call_.has_mask_mod && begin_launch(device_, call.queue);
+    launch.is_dependent = begin_launch(device_, call.queue, call_.has_mask_mod);
     launch.multiply(0, s.queries, s.heads);
     return;
   }
