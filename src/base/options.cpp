@@ -68,7 +68,7 @@ ProcessOptions read_options() {
   options.cuda_graphs = number("WEFT_CUDA_GRAPHS", 1, 0, 1) != 0;
   options.cuda_dependent_launch = number("WEFT_CUDA_DEPENDENT_LAUNCH", 1, 0, 1) != 0;
   options.cudnn = number("WEFT_CUDNN", 1, 0, 1) != 0;
-  options.own_kernels = number("WEFT_OWN_KERNELS", 1, 0, 2);
+  options.own_kernels = number("WEFT_OWN_KERNELS", 1, 0, 3);
   options.product_epilogues = number("WEFT_PRODUCT_EPILOGUES", 1, 0, 2);
   options.convolution_epilogues = number("WEFT_CONVOLUTION_EPILOGUES", options.convolution_epilogues, 0, 1);
   options.unordered_sums = number("WEFT_UNORDERED_SUMS", 0, 0, 1) != 0;

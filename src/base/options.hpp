@@ -21,7 +21,7 @@ struct ProcessOptions {
   bool cuda_graphs = true;
   bool cuda_dependent_launch = true;  // a generated kernel may start before the one in front of it has ended
   bool cudnn = true;
-  // 0: never; 1: where it is expected or was timed to be faster; 2: wherever it can be.
+  // 0: never; 1: where it is expected or was timed to be faster; 2: wherever it can be; 3: as if cuBLASLt were missing.
   int own_kernels = 1;                 // a product or attention is done by our own kernels for tensor cores
   int product_epilogues = 1;           // what follows a product is done by cuBLASLt with it
   // What follows a convolution is done by cuDNN with it; -1: where libraries are timed (Level::O3).

@@ -121,12 +121,25 @@ CudaFunction cuda_check() {
       "              int(arguments.sizes[0]), reinterpret_cast<volatile int*>(arguments.sizes[1]));\n");
 }
 
-CudaFunction cuda_product(DType dtype, bool by_rows, bool has_bias) {
-  return function(std::string("weft_tensor_core_product_") + info(dtype).name + (by_rows ? "_by_rows" : "") +
-                      (has_bias ? "_bias" : ""),
-                  "ProductArguments",
-                  std::string("  tensor_core_product<") + memory_type(dtype) + ", " + word(by_rows) + ", " +
-                      word(has_bias) + ">(arguments);\n",
+namespace {
+// The name and the template's arguments of a product, after its dtype.
+std::pair<std::string, std::string> flags_of(const CudaProduct& call) {
+  std::string name, flags;
+  for (const auto& [flag, text] : {std::pair(call.a_by_rows, "_a_by_rows"),
+                                   {call.b_by_rows, "_b_by_rows"},
+                                   {call.has_bias, "_bias"},
+                                   {call.in_parts, "_in_parts"}}) {
+    if (flag) name += text;
+    flags += std::string(", ") + word(flag);
+  }
+  return {name, flags};
+}
+}  // namespace
+
+CudaFunction cuda_product(const CudaProduct& call) {
+  const auto [name, flags] = flags_of(call);
+  return function(std::string("weft_tensor_core_product_") + info(call.dtype).name + name, "ProductArguments",
+                  std::string("  tensor_core_product<") + memory_type(call.dtype) + flags + ">(arguments);\n",
                   {384, 1});
 }
 
@@ -145,17 +158,32 @@ CudaFunction cuda_groups(DType dtype, GroupsKernel kernel) {
                   {384, 1});
 }
 
-CudaFunction cuda_groups_by_warps(DType dtype, GroupsKernel kernel, int stages) {
+namespace {
+// `work`: what the template's blocks do, without its arguments.
+CudaFunction by_warps(const std::string& name, const char* arguments, DType dtype, int stages,
+                      const std::string& work) {
   constexpr std::int64_t stage_bytes = 2 * 128 * 32 * 2;
-  const auto& [name, kind, more] = groups_kernels[static_cast<int>(kernel)];
-  const std::string type = memory_type(dtype), count = std::to_string(stages);
-  CudaFunction made = function(std::string("weft_groups_") + name + "_by_warps_" + count + "_" + info(dtype).name,
-                               "GroupsByWarpsArguments",
-                               "  by_warps::multiply_tiles<" + type + ", " + count + ">(by_warps::" + kind + "<" +
-                                   type + more + ">(arguments));\n",
+  const std::string count = std::to_string(stages);
+  CudaFunction made = function(name + "_by_warps_" + count + "_" + info(dtype).name, arguments,
+                               std::string("  by_warps::multiply_tiles<") + memory_type(dtype) + ", " + count +
+                                   ">(by_warps::" + work + "(arguments));\n",
                                {128, 2});
   made.shared = stages * stage_bytes;
   return made;
+}
+}  // namespace
+
+CudaFunction cuda_groups_by_warps(DType dtype, GroupsKernel kernel, int stages) {
+  const auto& [name, kind, more] = groups_kernels[static_cast<int>(kernel)];
+  return by_warps(std::string("weft_groups_") + name, "GroupsByWarpsArguments", dtype, stages,
+                  std::string(kind) + "<" + memory_type(dtype) + more + ">");
+}
+
+CudaFunction cuda_product_by_warps(const CudaProduct& call, bool is_wide, int stages) {
+  const std::string type = memory_type(call.dtype);
+  const auto [name, flags] = flags_of(call);
+  return by_warps("weft_product" + name + (is_wide ? "_wide" : ""), "ProductByWarpsArguments", call.dtype, stages,
+                  "WholeProduct<" + type + ", " + (is_wide ? "float" : type) + flags + ">");
 }
 
 namespace {

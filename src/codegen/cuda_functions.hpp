@@ -22,9 +22,16 @@ CudaFunction cuda_update_rows(DType dtype, bool adds, bool checked);
 // Sets the error word where a check does not hold.
 CudaFunction cuda_check();
 
-// A product on the tensor cores of sm_90a (runtime/cuda/tensor_core_product.hpp). `by_rows`: its second operand lies
-// [k, n], else [n, k]. Of this and the next one the shared memory is the runtime's to say.
-CudaFunction cuda_product(DType dtype, bool by_rows, bool has_bias);
+// A product on the tensor cores of sm_90a (weft/detail/cuda_product.inc). Of this and the next one the shared memory is
+// the runtime's to say.
+struct CudaProduct {
+  DType dtype = DType::bf16;  // or f16
+  bool a_by_rows = false,
+       b_by_rows = false;  // the first operand lies [k, m], else [m, k]; the second [k, n], else [n, k]
+  bool has_bias = false;
+  bool in_parts = false;  // blocks share k
+};
+CudaFunction cuda_product(const CudaProduct& call);
 // A product over groups of rows (weft/detail/cuda_groups.inc), likewise of sm_90a.
 enum class GroupsKernel : std::uint8_t {
   rows,          // each row times the matrix of its group, which lies [n, k]
@@ -35,6 +42,9 @@ CudaFunction cuda_groups(DType dtype, GroupsKernel kernel);
 // The same for sm_80 and up (weft/detail/cuda_product_by_warps.inc). `stages`: 3 or 4, tiles of operands in shared
 // memory.
 CudaFunction cuda_groups_by_warps(DType dtype, GroupsKernel kernel, int stages);
+
+// A product of matrices likewise (weft/detail/cuda_whole_by_warps.inc). The result is f32 where it is wide.
+CudaFunction cuda_product_by_warps(const CudaProduct& call, bool is_wide, int stages);
 
 // A product of few rows, or several (weft/detail/cuda_few_rows.inc). `depth`: of k that a warp has; `stages`: tiles of
 // weights that are on their way. The result is f32 where it is wide.

@@ -26,6 +26,7 @@ extern const char embedded_cuda_fragments[];
 extern const char embedded_cuda_math[];
 extern const char embedded_cuda_order[];
 extern const char embedded_cuda_pack[];
+extern const char embedded_cuda_parts[];
 extern const char embedded_cuda_product[];
 extern const char embedded_cuda_product_by_warps[];
 extern const char embedded_cuda_reduce[];
@@ -33,13 +34,14 @@ extern const char embedded_cuda_rows[];
 extern const char embedded_cuda_sort[];
 extern const char embedded_cuda_steps[];
 extern const char embedded_cuda_select[];
+extern const char embedded_cuda_whole_by_warps[];
 
 namespace {
 
 // A part of the prelude. Those of one architecture alone, or of the newer ones, are in no other program.
 struct Part {
   const char* text;
-  std::array<const char*, 5> words = {};  // of functions that call it; none: of all
+  std::array<const char*, 8> words = {};  // of functions that call it; none: of all
   bool is_wanted(const std::string& functions) const {
     const auto calls = [&](const char* word) { return word && functions.find(word) != std::string::npos; };
     return !words[0] || std::ranges::any_of(words, calls);
@@ -47,52 +49,50 @@ struct Part {
 };
 // In the order in which they are pasted: a part needs only what precedes it.
 constexpr const char *products = "tensor_core_product<", *groups = "GroupsArguments",
-                     *groups_by_warps = "GroupsByWarpsArguments", *few_rows = "FewRowsArguments",
-                     *in_clusters = "ClusterProductArguments", *attention = "AttentionArguments",
-                     *lists = "attention_lists(", *on_hopper = "HopperAttentionArguments", *rows = "update_rows<",
-                     *sort = "argsort(", *select = "select_first(";
-constexpr Part parts[] = {{embedded_cuda},
-                          {embedded_cuda_math},
-                          {embedded_cuda_pack},
-                          {embedded_cuda_reduce},
-                          {embedded_cuda_steps},
-                          {embedded_cuda_order, {rows, sort, select}},
-                          {embedded_cuda_sort, {rows, sort}},
-                          {embedded_cuda_rows, {rows}},
-                          {embedded_cuda_barriers, {products, groups, on_hopper, few_rows, in_clusters}},
-                          {embedded_cuda_product, {products, groups, on_hopper, in_clusters}},
-                          {embedded_cuda_group_walk, {groups, groups_by_warps}},
-                          {embedded_cuda_groups, {groups}},
-                          {embedded_cuda_fragments, {attention, lists, few_rows, in_clusters, groups_by_warps}},
-                          {embedded_cuda_product_by_warps, {groups_by_warps}},
-                          {embedded_cuda_few_rows, {few_rows}},
-                          {embedded_cuda_cluster_product, {in_clusters}},
-                          {embedded_cuda_depthwise, {"DepthwiseArguments"}},
-                          {embedded_cuda_select, {select}},
-                          {embedded_cuda_attention_dropout, {attention, lists}},
-                          {embedded_cuda_attention_ranges, {attention, lists}},
-                          {embedded_cuda_attention, {attention, lists}},
-                          {embedded_cuda_attention_backward, {attention, lists}},
-                          {embedded_cuda_attention_split, {"SplitAttentionArguments"}},
-                          {embedded_cuda_attention_hopper, {on_hopper}},
-                          {embedded_cuda_attention_hopper_backward, {on_hopper}}};
+                     *groups_by_warps = "GroupsByWarpsArguments", *whole_by_warps = "ProductByWarpsArguments",
+                     *few_rows = "FewRowsArguments", *in_clusters = "ClusterProductArguments",
+                     *attention = "AttentionArguments", *lists = "attention_lists(",
+                     *on_hopper = "HopperAttentionArguments", *rows = "update_rows<", *sort = "argsort(",
+                     *select = "select_first(";
+constexpr Part parts[] = {
+    {embedded_cuda},
+    {embedded_cuda_math},
+    {embedded_cuda_pack},
+    {embedded_cuda_reduce},
+    {embedded_cuda_steps},
+    {embedded_cuda_order, {rows, sort, select}},
+    {embedded_cuda_sort, {rows, sort}},
+    {embedded_cuda_rows, {rows}},
+    {embedded_cuda_barriers, {products, groups, on_hopper, few_rows, in_clusters}},
+    {embedded_cuda_fragments,
+     {attention, lists, few_rows, in_clusters, groups_by_warps, whole_by_warps, products, groups}},
+    {embedded_cuda_parts, {products, groups, on_hopper, in_clusters, whole_by_warps}},
+    {embedded_cuda_product, {products, groups, on_hopper, in_clusters}},
+    {embedded_cuda_group_walk, {groups, groups_by_warps, whole_by_warps}},
+    {embedded_cuda_groups, {groups}},
+    {embedded_cuda_product_by_warps, {groups_by_warps, whole_by_warps}},
+    {embedded_cuda_whole_by_warps, {whole_by_warps}},
+    {embedded_cuda_few_rows, {few_rows}},
+    {embedded_cuda_cluster_product, {in_clusters}},
+    {embedded_cuda_depthwise, {"DepthwiseArguments"}},
+    {embedded_cuda_select, {select}},
+    {embedded_cuda_attention_dropout, {attention, lists}},
+    {embedded_cuda_attention_ranges, {attention, lists}},
+    {embedded_cuda_attention, {attention, lists}},
+    {embedded_cuda_attention_backward, {attention, lists}},
+    {embedded_cuda_attention_split, {"SplitAttentionArguments"}},
+    {embedded_cuda_attention_hopper, {on_hopper}},
+    {embedded_cuda_attention_hopper_backward, {on_hopper}}};
 
 // About how long a function takes to compile, in letters of a kernel's text; what it calls of the prelude's counts.
 std::size_t work_of(const std::string& function) {
   constexpr struct {
     const char* word;
     std::size_t letters;
-  } called[] = {{attention, 50'000},
-                {products, 20'000},
-                {groups, 20'000},
-                {groups_by_warps, 20'000},
-                {few_rows, 20'000},
-                {in_clusters, 20'000},
-                {"DepthwiseArguments", 10'000},
-                {"work_on_matrices<", 10'000},
-                {rows, 9'000},
-                {sort, 9'000},
-                {select, 6'000}};
+  } called[] = {
+      {attention, 50'000},           {products, 20'000}, {groups, 20'000},      {groups_by_warps, 20'000},
+      {whole_by_warps, 20'000},      {few_rows, 20'000}, {in_clusters, 20'000}, {"DepthwiseArguments", 10'000},
+      {"work_on_matrices<", 10'000}, {rows, 9'000},      {sort, 9'000},         {select, 6'000}};
   std::size_t work = function.size();
   for (const auto& [word, letters] : called)
     if (function.find(word) != std::string::npos) work += letters;

@@ -1,7 +1,8 @@
 // Products on a device, with a layer's bias too, but for a matrix times a vector: that is a generated kernel. The
 // library takes operands with unit stride along an axis; for the others, and where sizes that are not known yet may
-// lead to such, a kernel of our own is compiled too. Those of 16-bit floats may be done by our own kernel for tensor
-// cores, where that is the faster one.
+// lead to such, a kernel is generated too. Those of 16-bit floats may be done by our own kernels for tensor cores,
+// where these are faster, and where there is no library; what they do not take then is done by a generated kernel.
+#include "base/device_target.hpp"
 #include "codegen/cuda_functions.hpp"
 #include "providers/product.hpp"
 #include "providers/sources.hpp"
@@ -17,28 +18,34 @@ namespace {
 class DevicePayload final : public Product {
  public:
   explicit DevicePayload(const Candidate& candidate) : Product(candidate) {
-    if (!runtime::cuda::library_takes(contraction_))
-      own_ = as_kernel();
-    else
-      by_rows_ = runtime::cuda::tensor_cores_read_by_rows(candidate.device, contraction_);
+    const bool is_for_package = current_device_target();
+    has_library_ =
+        runtime::cuda::library_takes(contraction_) && (is_for_package || runtime::cuda::has_product_library());
+    if (!is_for_package) kernel_ = runtime::cuda::wanted_product_kernel(candidate.device, contraction_);
+    if (!has_library_ && !kernel_) own_ = as_kernel();
   }
   std::string by() const override {
     if (own_) return "";
-    return by_rows_ ? "cuBLASLt or tensor cores" : contraction_.is_tf32 ? "cuBLASLt, tf32" : "cuBLASLt";
+    if (!kernel_) return contraction_.is_tf32 ? "cuBLASLt, tf32" : "cuBLASLt";
+    return std::string(has_library_ ? "cuBLASLt or " : "") + "tensor cores" +
+           (kernel_->by_warps ? ", each warp for itself" : "") +
+           (kernel_->parts > 1 ? ", k in " + std::to_string(kernel_->parts) + " parts" : "");
   }
   runtime::EntryPoint emit(providers::Sources& sources) const override {
     if (own_) return sources.add({&*own_, 1});
-    if (!by_rows_) return {};
-    const Contraction& c = contraction_;
-    codegen::CudaFunction product = codegen::cuda_product(c.dtype, *by_rows_, c.has_bias);
+    if (!kernel_) return {};
+    const runtime::cuda::KnownProduct& p = kernel_->product;
+    const codegen::CudaProduct call{p.dtype, p.a_by_rows, p.b_by_rows, p.has_bias, kernel_->parts > 1};
+    if (kernel_->by_warps) return sources.add(codegen::cuda_product_by_warps(call, p.is_wide, kernel_->stages));
+    codegen::CudaFunction product = codegen::cuda_product(call);
     product.shared = runtime::cuda::product_shared;
     return sources.add(product);
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    return std::make_unique<runtime::cuda::DeviceProduct>(contraction_, preparation, sizes(), by_rows_.has_value());
+    return std::make_unique<runtime::cuda::DeviceProduct>(contraction_, preparation, sizes(), kernel_);
   }
   // A plan on disk has no kernel of this device's tensor cores.
-  std::string stored_as() const override { return by_rows_ ? "" : runtime::cuda::StoredProduct::name; }
+  std::string stored_as() const override { return kernel_ ? "" : runtime::cuda::StoredProduct::name; }
   void write(runtime::FieldWriter& to, const runtime::EntryPoint&) const override {
     to(runtime::cuda::ProductFields{contraction_, sizes()});
   }
@@ -46,8 +53,9 @@ class DevicePayload final : public Product {
  private:
   std::vector<Dim> sizes() const { return own_ ? own_->parameters : std::vector<Dim>(); }
 
-  std::optional<loop::Kernel> own_;  // for strides that the library does not take
-  std::optional<bool> by_rows_;      // of the kernel for tensor cores, where it is used
+  bool has_library_ = true;
+  std::optional<loop::Kernel> own_;                     // where nobody else takes the product
+  std::optional<runtime::cuda::ProductKernel> kernel_;  // for tensor cores
 };
 
 class DeviceProvider final : public Provider {

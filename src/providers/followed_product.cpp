@@ -54,7 +54,9 @@ class FollowedPayload final : public Payload {
 bool is_worth_it(Device device, const Contraction& c) {
   constexpr std::int64_t least_rows = 1024, least_columns = 1024, least_depth = 256;
   const int wanted = options().product_epilogues;
-  if (wanted == 0 || !runtime::cuda::tensor_cores_take(device, c)) return false;
+  if (wanted == 0 || !runtime::cuda::has_product_library()) return false;
+  const std::optional<runtime::cuda::ProductKernel> kernel = runtime::cuda::product_kernel(device, c);
+  if (!kernel || kernel->by_warps || kernel->product.a_by_rows) return false;
   return wanted == 2 ||
          (c.m.constant() >= least_rows && c.n.constant() >= least_columns && c.k.constant() >= least_depth);
 }

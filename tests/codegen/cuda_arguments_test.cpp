@@ -63,6 +63,7 @@ std::string all_structs() {
   using P = ProductArguments;
   using G = GroupsArguments;
   using W = GroupsByWarpsArguments;
+  using M = ProductByWarpsArguments;
   using R = FewRowsPart;
   using F = FewRowsArguments;
   using C = ClusterProductArguments;
@@ -73,8 +74,10 @@ std::string all_structs() {
   using H = HopperAttentionArguments;
   using Q = SplitAttentionArguments;
   return same("sizeof(TensorMap)", sizeof(TensorMap)) + same("alignof(TensorMap)", alignof(TensorMap)) +
-         same_struct<P>("ProductArguments", {MEMBER(P, a), MEMBER(P, b), MEMBER(P, c), MEMBER(P, bias), MEMBER(P, m),
-                                             MEMBER(P, n), MEMBER(P, k)}) +
+         same_struct<P>("ProductArguments",
+                        {MEMBER(P, a), MEMBER(P, b), MEMBER(P, c), MEMBER(P, bias), MEMBER(P, m), MEMBER(P, n),
+                         MEMBER(P, k), MEMBER(P, sums), MEMBER(P, counters), MEMBER(P, result), MEMBER(P, c_row),
+                         MEMBER(P, parts), MEMBER(P, k_of_part)}) +
          same_struct<G>("GroupsArguments",
                         {MEMBER(G, a), MEMBER(G, b), MEMBER(G, c), MEMBER(G, ends), MEMBER(G, result), MEMBER(G, m),
                          MEMBER(G, n), MEMBER(G, k), MEMBER(G, rows), MEMBER(G, groups)}) +
@@ -82,6 +85,12 @@ std::string all_structs() {
              "GroupsByWarpsArguments",
              {MEMBER(W, a), MEMBER(W, b), MEMBER(W, ends), MEMBER(W, result), MEMBER(W, m), MEMBER(W, n), MEMBER(W, k),
               MEMBER(W, a_row), MEMBER(W, b_row), MEMBER(W, b_group), MEMBER(W, rows), MEMBER(W, groups)}) +
+         same_struct<M>(
+             "ProductByWarpsArguments",
+             {MEMBER(M, a),        MEMBER(M, b),     MEMBER(M, bias),      MEMBER(M, result),  MEMBER(M, sums),
+              MEMBER(M, counters), MEMBER(M, m),     MEMBER(M, n),         MEMBER(M, k),       MEMBER(M, a_row),
+              MEMBER(M, b_row),    MEMBER(M, c_row), MEMBER(M, a_batch),   MEMBER(M, b_batch), MEMBER(M, c_batch),
+              MEMBER(M, batch),    MEMBER(M, parts), MEMBER(M, k_of_part), MEMBER(M, units),   MEMBER(M, is_whole)}) +
          same_struct<R>("FewRowsPart", {MEMBER(R, weights), MEMBER(R, bias), MEMBER(R, result), MEMBER(R, weights_row),
                                         MEMBER(R, result_row), MEMBER(R, n), MEMBER(R, tile_end)}) +
          same_struct<F>("FewRowsArguments",
@@ -147,11 +156,13 @@ std::string all_numbers() {
   return same("product::rows", ProductTile::rows) + same("product::columns", ProductTile::columns) +
          same("product::depth", ProductTile::depth) + same("product::row_elements", ProductTile::box) +
          same("product::row_bytes", ProductTile::box * 2) +
-         same("3 * product::group_threads", codegen::cuda_product(DType::bf16, true, true).threads) +
+         same("3 * product::group_threads", codegen::cuda_product({}).threads) +
          same("3 * product::group_threads", codegen::cuda_groups(DType::bf16, codegen::GroupsKernel::sums).threads) +
          same("sizeof(product::Shared) + 1023", product_shared) +
          same("sizeof(product::GroupsShared) + 1023", grouped_shared) + same("product::most_groups", most_groups) +
-         same("by_warps::lines", GroupsByWarpsTile::lines) + same("by_warps::stage_bytes", GroupsByWarpsTile::stage) +
+         same("by_warps::lines", WarpsTile::lines) + same("by_warps::stage_bytes", WarpsTile::stage) +
+         same("parts::counters_of_tile", counters_of_tile) + same("by_warps::depth", WarpsTile::depth) +
+         same("by_warps::sums_of_tile", WarpsTile::lines * WarpsTile::lines) +
          same("by_warps::threads", by_warps.threads) + same("4 * by_warps::stage_bytes", by_warps.shared) +
          same("few_rows::tile_rows", FewRowsTile::rows) + same("few_rows::sums_of_tile", FewRowsTile::sums) +
          same("cluster_product::rows", ClusterProductTile::rows) +
@@ -192,11 +203,12 @@ TEST_CASE("the host's arguments of hand-written kernels lie as the device's do" 
 }
 
 TEST_CASE("the host's sizes of tiles are those of hand-written kernels" * needs(nvrtc)) {
-  check_compiles(std::string(head) +
-                     "// GroupsArguments GroupsByWarpsArguments FewRowsArguments ClusterProductArguments "
-                     "DepthwiseArguments AttentionArguments\n" +
-                     all_numbers(),
-                 "sm_90a");
+  check_compiles(
+      std::string(head) +
+          "// GroupsArguments GroupsByWarpsArguments ProductByWarpsArguments FewRowsArguments ClusterProductArguments "
+          "DepthwiseArguments AttentionArguments\n" +
+          all_numbers(),
+      "sm_90a");
 }
 
 TEST_CASE("kernels of attention and of few rows have the threads, tiles and shared memory of a launch" * needs(nvrtc)) {

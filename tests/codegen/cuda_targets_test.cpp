@@ -81,6 +81,21 @@ TEST_CASE("products over groups by warps compile for all devices") {
   CHECK(codegen::cuda_units(texts)[0].find("wgmma") == std::string::npos);
 }
 
+TEST_CASE("products by warps compile for all devices, of operands that lie each way, with a bias and in parts of k") {
+  std::vector<std::string> texts;
+  for (const bool a_by_rows : {false, true})
+    for (const bool b_by_rows : {false, true})
+      for (const bool in_parts : {false, true}) {
+        const bool is_wide = a_by_rows != b_by_rows;
+        for (const DType dtype : of_16_bits)
+          texts.push_back(codegen::cuda_product_by_warps({dtype, a_by_rows, b_by_rows, is_wide != in_parts, in_parts},
+                                                         is_wide, dtype == DType::f16 ? 3 : 4)
+                              .text);
+      }
+  for (const char* target : device_generations) check_functions_compile(texts, target);
+  CHECK(codegen::cuda_units(texts)[0].find("wgmma") == std::string::npos);
+}
+
 TEST_CASE("depthwise convolutions compile for all devices") {
   std::vector<std::string> texts;
   for (const DType dtype : of_16_bits)
@@ -117,7 +132,10 @@ TEST_CASE("what has Hopper's instructions compiles for sm_90a: products, product
   std::vector<std::string> texts;
   for (const DType dtype : of_16_bits) {
     for (const bool by_rows : {false, true})
-      for (const bool bias : {false, true}) texts.push_back(codegen::cuda_product(dtype, by_rows, bias).text);
+      for (const bool bias : {false, true}) {
+        texts.push_back(codegen::cuda_product({dtype, false, by_rows, bias}).text);
+        texts.push_back(codegen::cuda_product({dtype, by_rows, by_rows != bias, bias, true}).text);
+      }
     for (const GroupsKernel kernel : {GroupsKernel::rows, GroupsKernel::rows_by_rows, GroupsKernel::sums})
       texts.push_back(codegen::cuda_groups(dtype, kernel).text);
     for (const bool is_backward : {false, true}) {

@@ -518,7 +518,7 @@ TEST_CASE("programs have about as much to compile each, and their number is no m
 
 TEST_CASE("the product on tensor cores has the shared memory that a launch gives it" * needs(nvrtc)) {
   const std::vector<std::string> functions = {
-      codegen::cuda_product(DType::bf16, true, true).text +
+      codegen::cuda_product({.b_by_rows = true, .has_bias = true}).text +
       "static_assert(sizeof(product::Shared) + 1023 <= " + std::to_string(runtime::cuda::product_shared) + ");\n"};
   CHECK(!runtime::cuda::compile_units(codegen::cuda_units(functions), "sm_90a", runtime::cuda::Effort::check).empty());
 }

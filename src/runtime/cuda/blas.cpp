@@ -13,6 +13,7 @@
 
 #include "base/fail.hpp"
 #include "base/log.hpp"
+#include "base/options.hpp"
 #include "runtime/cuda/fastest.hpp"
 #include "runtime/cuda/per_device.hpp"
 #include "runtime/cuda/stored_answer.hpp"
@@ -337,6 +338,10 @@ std::uint32_t alignment_of(const void* a, const void* b, const void* bias, const
 
 }  // namespace
 
+bool has_product_library() {
+  constexpr int without_library = 3;
+  return options().own_kernels < without_library && blas_available();
+}
 void open_products(Device device) { Library::of(use(device)).open(); }
 BlasHandle* product_handle(DeviceState& device) {
   Library& library = Library::of(device);

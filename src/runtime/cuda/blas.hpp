@@ -39,6 +39,10 @@ class LibraryProduct {
   std::unique_ptr<Call> call_;
 };
 
+// Whether products may be given to the library: it is installed, and they are not kept from it
+// (ProcessOptions::own_kernels).
+bool has_product_library();
+
 // Loads the library and opens it on the device, which the first product would do. Where either fails, products say so.
 void open_products(Device device);
 bool products_are_open(Device device);

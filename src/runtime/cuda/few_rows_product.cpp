@@ -2,39 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
-#include <vector>
 
 #include "base/fail.hpp"
-#include "runtime/cuda/per_device.hpp"
+#include "runtime/cuda/block_counters.hpp"
 
 namespace weft::runtime::cuda {
 
 namespace {
 
-constexpr std::int64_t most_groups = 1024;
-
 std::int64_t pieces(std::int64_t size, std::int64_t piece) { return (size + piece - 1) / piece; }
-
-// Counters of the blocks that share k, zero between launches. Launches that may run side by side, on different lanes,
-// have some each; those of a lane are one after the other. They stay.
-std::uint32_t* arrivals(const DeviceState& device, const Queue* queue) {
-  struct Counters {
-    std::mutex mutex;
-    Storage* memory = nullptr;
-  };
-  static constinit PerDevice<Counters> all;
-  auto& [mutex, counters] = all.of(device.device);
-  const std::lock_guard lock(mutex);
-  if (!counters) {
-    const std::vector<std::uint32_t> zeros(most_lanes * most_groups);
-    const std::size_t bytes = zeros.size() * sizeof(std::uint32_t);
-    Storage* const fresh = allocate(device.device, bytes);
-    device_interface(Device::Type::cuda).copy(fresh->data, device.device, zeros.data(), Device(), bytes, nullptr);
-    counters = fresh;
-  }
-  return reinterpret_cast<std::uint32_t*>(counters->data) + device.lane_of(queue) * most_groups;
-}
 
 }  // namespace
 
@@ -75,7 +51,7 @@ FewRowsProduct::FewRowsProduct(const FewRowsFields& what, const Preparation& pre
     buffer += part.buffers;
     parts_.push_back(std::move(part));
   }
-  arrivals(device_, nullptr);  // not while a call is recorded
+  block_counters(device_, nullptr);  // not while a call is recorded
 }
 
 bool FewRowsProduct::fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const {
@@ -131,10 +107,10 @@ void FewRowsProduct::run(const StepCall& call) const {
   }
   const DepthParts parts = depth_parts(arguments.k, depth_);
   const std::int64_t multiprocessors = device_.multiprocessors;
-  const std::int64_t groups =
-      std::min({is_gated_ ? tiles / 2 : tiles, std::max<std::int64_t>(multiprocessors / parts.slices, 1), most_groups});
+  const std::int64_t groups = std::min(
+      {is_gated_ ? tiles / 2 : tiles, std::max<std::int64_t>(multiprocessors / parts.slices, 1), most_block_counters});
   arguments.sums = reinterpret_cast<float*>(call.workspace.data());
-  arguments.arrivals = parts.slices > 1 ? arrivals(device_, call.queue) : nullptr;
+  arguments.arrivals = parts.slices > 1 ? block_counters(device_, call.queue) : nullptr;
   arguments.part_count = static_cast<int>(parts_.size()), arguments.tiles = static_cast<int>(tiles);
   arguments.slices = static_cast<int>(parts.slices), arguments.k_of_warp = static_cast<int>(parts.k_of_warp);
   arguments.begins_early = begins_early_;

@@ -4,27 +4,27 @@
 
 #include "base/fail.hpp"
 #include "runtime/cuda/kernel_arguments.hpp"
+#include "runtime/cuda/product_kernel.hpp"
 
 namespace weft::runtime::cuda {
 namespace {
 
 using Tile = ProductTile;
-using WarpTile = GroupsByWarpsTile;
+using WarpTile = WarpsTile;
 
 std::int64_t pieces(std::int64_t size, std::int64_t piece) { return (size + piece - 1) / piece; }
 
 }  // namespace
 
 std::optional<int> warp_stages_of(Device device, const GroupedProduct& p) {
-  constexpr std::int64_t least_size = Tile::box, blocks_together = 2, many = 4, few = 3;
+  constexpr std::int64_t least_size = Tile::box;
   const DeviceState* const state = find_device(device);
   if (!state) return {};
   if (state->has(DeviceInstruction::wgmma) && state->has(DeviceInstruction::tensor_copy) &&
       state->shared_of_block >= grouped_shared && p.m.constant() >= least_size && p.n.constant() >= least_size &&
       p.groups.constant() <= most_groups)
     return 0;
-  // A multiprocessor has little more shared memory than a block may have.
-  return state->shared_of_block >= blocks_together * many * WarpTile::stage ? many : few;
+  return warp_stages(*state);
 }
 
 DeviceGroupedProduct::DeviceGroupedProduct(const GroupedProduct& p, const Preparation& preparation)

@@ -21,6 +21,11 @@ struct ProductArguments {
   TensorMap a, b, c;
   const void* bias;
   std::int64_t m, n, k;
+  float* sums;
+  std::uint32_t* counters;
+  void* result;
+  std::int64_t c_row;
+  int parts, k_of_part;
 };
 
 // ---- cuda_groups.inc: products over groups of rows, in the same tiles
@@ -34,10 +39,14 @@ struct GroupsArguments {
   int rows, groups;
 };
 
-// ---- cuda_product_by_warps.inc --------------------------------------------------------------------------------------
+// ---- cuda_product_by_warps.inc, cuda_whole_by_warps.inc -------------------------------------------------------------
 
-struct GroupsByWarpsTile {
-  static constexpr std::int64_t lines = 128, stage = 2 * lines * 32 * 2;  // rows and columns; bytes of a stage
+// Counters of a tile whose blocks share k (cuda_parts.inc).
+inline constexpr std::int64_t counters_of_tile = 3;
+
+struct WarpsTile {
+  // Rows and columns; of k at a time; bytes of a stage.
+  static constexpr std::int64_t lines = 128, depth = 32, stage = 2 * lines * depth * 2;
 };
 struct GroupsByWarpsArguments {
   const void *a, *b, *ends;
@@ -45,6 +54,20 @@ struct GroupsByWarpsArguments {
   std::int64_t m, n, k;
   std::int64_t a_row, b_row, b_group;
   int rows, groups;
+};
+
+struct ProductByWarpsArguments {
+  const void *a, *b, *bias;
+  void* result;
+  float* sums;
+  std::uint32_t* counters;
+  std::int64_t m, n, k;
+  std::int64_t a_row, b_row, c_row;
+  std::array<std::int64_t, 3> a_batch, b_batch, c_batch;
+  std::array<int, 3> batch;
+  int parts, k_of_part;
+  int units;
+  int is_whole;
 };
 
 // ---- cuda_few_rows.inc

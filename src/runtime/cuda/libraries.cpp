@@ -183,6 +183,11 @@ const BlasLt& blas() {
   });
 }
 
+bool blas_available() {
+  static constinit Lazy<const bool> found;
+  return found.get([] { return is_found(blas); });
+}
+
 void check_blas(int result, const char* call) {
   constexpr int no_memory = 3, invalid_value = 7, wrong_architecture = 8, not_supported = 15;  // cublasStatus_t
   if (result == no_memory) throw OutOfMemory(concat_text("[cuda] ", call, ": cuBLAS found no memory").c_str());

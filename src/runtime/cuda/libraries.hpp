@@ -207,6 +207,8 @@ struct BlasLt {
                         void* workspace, std::size_t workspace_bytes, Stream* stream);
 };
 const BlasLt& blas();
+// False where there is none.
+bool blas_available();
 // The library has no kernel for what was asked.
 struct NoLibraryKernel final : Error {
   using Error::Error;

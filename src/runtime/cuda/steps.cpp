@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
+#include "base/options.hpp"
 #include "runtime/cuda/launch_limits.hpp"
 #include "runtime/cuda/tensor_core_product.hpp"
 
@@ -51,21 +52,30 @@ void DeviceKernelTable::run(const StepCall& call) const {
 }
 
 DeviceProduct::DeviceProduct(const Contraction& contraction, const Preparation& preparation, std::span<const Dim> sizes,
-                             bool by_tensor_cores)
+                             const std::optional<ProductKernel>& kernel)
     : product_(contraction, preparation.numbers), device_(use(preparation.device)) {
   if (product_.is_constant())
     library_ = LibraryProduct::make(device_, product_.product(preparation.numbers.constants()), contraction.measures);
   if (!preparation.function()) return;
-  if (by_tensor_cores)
-    tile_ = std::make_unique<const TensorCoreProduct>(device_, contraction, DeviceFunction(preparation));
-  else
+  if (kernel) {
+    tile_ = std::make_unique<const TensorCoreProduct>(device_, *kernel, DeviceFunction(preparation),
+                                                      options().own_kernels < 2 && has_product_library());
+    workspace_ = static_cast<std::size_t>(kernel->workspace());
+  } else {
     own_ = std::make_unique<DeviceKernel>(preparation, contraction.has_bias ? 4 : 3, sizes);
+  }
 }
 DeviceProduct::~DeviceProduct() = default;
 
 void DeviceProduct::run(const StepCall& call) const {
   const ProductNumbers::Operands at = product_.first(call.pointers, call.numbers);
-  if (tile_ && library_ && tile_->run(at.a, at.b, at.bias, at.c, *library_, call.queue)) return;
+  const bool has_library = has_product_library();
+  if (tile_ && tile_->run({at.a, at.b, at.bias, at.c, call.workspace.data()},
+                          has_library && library_ ? &*library_ : nullptr, call.queue))
+    return;
+  if (tile_ && !has_library)
+    fail("matmul", {}, "reads memory from multiples of 16 bytes on where cuBLASLt is not there");
+  if (own_ && !has_library) return own_->run(call);
   if (library_) return library_->run(at.a, at.b, at.bias, at.c, call.queue);
   if (const auto library = LibraryProduct::make(device_, product_.product(call.numbers)))
     return library->run(at.a, at.b, at.bias, at.c, call.queue);

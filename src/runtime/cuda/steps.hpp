@@ -3,6 +3,7 @@
 #pragma once
 #include "runtime/cuda/blas.hpp"
 #include "runtime/cuda/device_function.hpp"
+#include "runtime/cuda/product_kernel.hpp"
 #include "runtime/host/steps.hpp"
 #include "runtime/idle.hpp"
 
@@ -45,23 +46,26 @@ class DeviceKernelTable final : public Runnable {
 
 class TensorCoreProduct;
 
-// Buffers: a, b, the bias if there is one, c. By cuBLASLt, by our own kernel for tensor cores, or by one for strides
-// that the library does not take.
+// Buffers: a, b, the bias if there is one, c. By cuBLASLt, by our own kernel for tensor cores, or by a generated one:
+// where there is no library, or strides are such as it does not take.
 class DeviceProduct final : public Runnable {
  public:
   // `sizes`: the slots of the kernel, if there is one for any strides.
-  // `by_tensor_cores`: the function is that of TensorCoreProduct, as no plan on disk has it.
+  // `kernel`: the function is that of TensorCoreProduct, as no plan on disk has it.
   DeviceProduct(const Contraction& contraction, const Preparation& preparation, std::span<const Dim> sizes,
-                bool by_tensor_cores = false);
+                const std::optional<ProductKernel>& kernel = {});
   ~DeviceProduct() override;
   bool fits(std::span<const std::int64_t> numbers, std::span<const Room> rooms) const override {
     return product_.fits(numbers, rooms);
   }
+  bool has_workspace() const override { return workspace_ > 0; }
+  std::size_t workspace(std::span<const std::int64_t>) const override { return workspace_; }
   void run(const StepCall& call) const override;
 
  private:
   ProductNumbers product_;
   DeviceState& device_;
+  std::size_t workspace_ = 0;
   std::unique_ptr<DeviceKernel> own_;
   std::optional<LibraryProduct> library_;          // where all sizes are known
   std::unique_ptr<const TensorCoreProduct> tile_;  // beside the library
