@@ -1,6 +1,7 @@
 #include "pipeline/places.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <set>
 
@@ -31,8 +32,16 @@ class Cutter {
   CutGraph cut() {
     for (std::size_t i = 0; i < graph_.inputs.size(); ++i)
       numbers_[graph_.inputs[i].word()] = add_value({CutValue::Kind::input, static_cast<int>(i), graph_.inputs[i]});
+    find_places();
+    // What is sent, and what is done in the order of the program, with what it needs; what only needs a value that has
+    // come; then the rest.
     for (const Tensor& value : graph_.nodes)
-      if (is_sent(*value.node()) || is_ordered(*value.node())) place_with_operands(*value.node());
+      if (is_sent(*value.node()) || is_ordered(*value.node())) {
+        place_with_operands(*value.node());
+        follow_arrivals();
+      }
+    for (follow_arrivals(); !returned_.empty(); follow_arrivals())
+      arrived_.push_back(returned_.front()), returned_.pop_front();
     for (const Tensor& output : graph_.outputs) place_with_operands(*output.node());
     for (std::size_t i = 0; i < graph_.outputs.size(); ++i) give_output(i);
     while (!open_.empty()) close(open_.begin()->first);
@@ -75,22 +84,34 @@ class Cutter {
     return free_[&node] = free;
   }
 
-  // Where the node is computed. What gives the host a value is done where the value is.
-  Device device_of(const Node& node) {
-    std::vector<Device> devices;
-    add_devices_of(node, devices);
-    if (devices.size() > 1)
-      fail("compile", node.loc, "one operation has values on ", to_string(devices[0]), " and ", to_string(devices[1]),
-           ": a loop, a branch and a call run on one device");
-    if (!devices.empty()) return devices.front();
-    Device device = primary_;
-    for (const Tensor& operand : node.inputs())
-      if (const auto found = origins_.find(operand.node()); found != origins_.end())
-        device = found->second.device;
-      else if (!on_host(type_of(operand).device))
-        device = type_of(operand).device;
-    return device;
+  // Where each node is computed, and of which devices' work its value is made. What gives the host a value is done
+  // where the value is.
+  void find_places() {
+    places_.resize(graph_.nodes.size(), primary_);
+    made_by_.resize(graph_.nodes.size(), 0);
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = *graph_.nodes[i].node();
+      if (is_free(node)) continue;
+      std::vector<Device> devices;
+      add_devices_of(node, devices);
+      if (devices.size() > 1)
+        fail("compile", node.loc, "one operation has values on ", to_string(devices[0]), " and ", to_string(devices[1]),
+             ": a loop, a branch and a call run on one device");
+      for (const Tensor& operand : node.inputs()) {
+        const std::uint32_t number = graph_.number(operand);
+        made_by_[i] |= made_by_[number];
+        if (!devices.empty()) continue;
+        if (!on_host(type_of(operand).device))
+          places_[i] = type_of(operand).device;
+        else if (!is_free(*operand.node()))
+          places_[i] = places_[number];
+      }
+      if (!devices.empty()) places_[i] = devices.front();
+      if (!is_sent(node)) made_by_[i] |= bit(places_[i]);
+    }
   }
+  static std::uint64_t bit(Device device) { return std::uint64_t{1} << device.index % 64; }
+  Device place_of(const Node& node) const { return places_[graph_.number(node)]; }
 
   Draft& open_part(Device device) {
     const auto found = open_.find(key(device));
@@ -121,6 +142,47 @@ class Cutter {
     return number;
   }
 
+  // What a value of an earlier part of the device is computed from by elementwise operations, where these are done once
+  // more: that saves no more bytes between parts than the value has. Nothing where it is saved itself.
+  std::optional<std::vector<Tensor>> leaves_if_made_again(const Tensor& value, Device device) const {
+    constexpr std::size_t most_leaves = 6, most_nodes = 64;
+    std::vector<Tensor> leaves, stack{value};
+    std::set<const Node*> met;
+    std::int64_t saved = 0;
+    const auto own = open_.find(key(device));
+    while (!stack.empty()) {
+      const Tensor each = stack.back();
+      const Node& node = *each.node();
+      stack.pop_back();
+      if (!met.insert(&node).second || (is_known_free(node) && node.op != Op::input)) continue;
+      const auto origin = origins_.find(&node);
+      const bool is_there = node.op == Op::input || numbers_.contains(each.word()) || origin->second.is_copy ||
+                            (own != open_.end() && own->second == origin->second.draft);
+      if (!is_there && is_elementwise(node) && origin->second.device == device) {
+        stack.insert(stack.end(), node.inputs().begin(), node.inputs().end());
+        if (met.size() > most_nodes) return {};
+        continue;
+      }
+      if (each.same(value) || leaves.size() == most_leaves) return {};
+      leaves.push_back(each);
+      if (!is_there) saved += bytes_of(each);
+    }
+    return saved <= bytes_of(value) ? std::optional(leaves) : std::nullopt;
+  }
+  static bool is_elementwise(const Node& node) {
+    const OpKind kind = info(node.op).kind;
+    return node.output_count == 1 && (kind == OpKind::pointwise || kind == OpKind::cast || kind == OpKind::view ||
+                                      kind == OpKind::random);
+  }
+  bool is_known_free(const Node& node) const {
+    const auto found = free_.find(&node);
+    return node.inputs().empty() || (found != free_.end() && found->second);
+  }
+  std::int64_t bytes_of(const Tensor& value) const {
+    const Type& type = type_of(value);
+    return storage_bytes(type.dtype, dims::at_hints(type.shape.element_count(), graph_.symbols));
+  }
+
   // Brings an operand within reach of what is computed on the device: nothing is left to do in the part but to read it.
   void reach(const Tensor& operand, Device device) {
     const Node& node = *operand.node();
@@ -128,11 +190,18 @@ class Cutter {
     const Origin& origin = origins_.at(&node);
     const auto own = open_.find(key(device));
     if (!origin.is_copy && own != open_.end() && own->second == origin.draft) return;
+    if (const auto leaves = leaves_if_made_again(operand, device)) {
+      for (const Tensor& leaf : *leaves) reach(leaf, device);
+      return;
+    }
     if (!origin.is_copy && is_open(origin.draft)) close(key(drafts_[origin.draft].device));
+    // A part waits for all that it reads before it begins: what is only coming is for the next one.
     const int number = number_of(operand);
+    const bool comes = origin.is_copy && waited_for_.emplace(key(device), number).second;
     if (own == open_.end()) return;
-    const std::size_t made_by = origin.is_copy ? copied_by_.at(number) : drafts_[origin.draft].part;
-    if (const Draft& part = drafts_[own->second]; made_by >= part.begun && !part.nodes.empty()) close(key(device));
+    const Draft& part = drafts_[own->second];
+    if ((comes || (!origin.is_copy && drafts_[origin.draft].part >= part.begun)) && !part.nodes.empty())
+      close(key(device));
   }
   void add_input(Draft& draft, const Tensor& value) {
     const int number = number_of(value);
@@ -142,11 +211,8 @@ class Cutter {
   void take(Draft& draft, const Tensor& value) {
     const Node& node = *value.node();
     if (node.op == Op::input) return add_input(draft, value);
-    if (!is_free(node)) {
-      const Origin& origin = origins_.at(&node);
-      if (origin.is_copy || &drafts_[origin.draft] != &draft) add_input(draft, value);
-      return;
-    }
+    if (!is_free(node) && !draft.has.contains(&node) && !leaves_if_made_again(value, draft.device))
+      return add_input(draft, value);
     if (!draft.has.insert(&node).second) return;
     for (const Tensor& operand : node.inputs()) take(draft, operand);
     draft.nodes.push_back(&node);
@@ -157,6 +223,37 @@ class Cutter {
     if (node.op != Op::transfer || on_host(node.type.device)) return false;
     const Device from = type_of(node.input(0)).device;
     return !on_host(from) && from != node.type.device;
+  }
+
+  // Values that have come to a device. One that is made of the device's own work is an answer: until it comes the
+  // device does what else there is to send, so of microbatches it has all forward passes before the first backward one.
+  void follow_arrivals() {
+    while (!arrived_.empty()) {
+      const Node& sent = *arrived_.front();
+      arrived_.pop_front();
+      place_what_reads(sent);
+    }
+  }
+  // What can be computed on the device now, and only now, and what of it is sent on.
+  void place_what_reads(const Node& sent) {
+    const Device device = place_of(sent);
+    reach(Tensor(const_cast<Node*>(&sent)), device);  // what its readers need besides is computed when it has come
+    std::vector<bool> reads(graph_.nodes.size(), false), waits(graph_.nodes.size(), false);
+    reads[graph_.number(sent)] = true;
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = *graph_.nodes[i].node();
+      if (is_free(node) || origins_.contains(&node)) continue;
+      bool is_reader = false, is_late = is_sent(node) ? type_of(node.input(0)).device != device : places_[i] != device;
+      for (const Tensor& operand : node.inputs()) {
+        is_reader = is_reader || reads[graph_.number(operand)];
+        is_late = is_late || waits[graph_.number(operand)];
+      }
+      waits[i] = is_late || is_ordered(node) || (is_sent(node) && !is_reader);
+      if (waits[i] || !is_reader) continue;
+      place_with_operands(node);
+      reads[i] = !is_sent(node);
+      waits[i] = is_sent(node);
+    }
   }
 
   // What the node needs, in the order of the graph, and it. Passes leave nodes that can be computed early in front, as
@@ -181,7 +278,7 @@ class Cutter {
   }
 
   void place(const Node& node) {
-    const Device device = device_of(node);
+    const Device device = place_of(node);
     if (is_sent(node)) return copy(node, device);
     for (const Tensor& operand : node.inputs()) reach(operand, device);
     const bool ordered = is_ordered(node);
@@ -215,9 +312,9 @@ class Cutter {
     const Tensor made(const_cast<Node*>(&node));
     const int from = number_of(operand), to = add_value({CutValue::Kind::between, 0, made});
     numbers_[made.word()] = to;
-    copied_by_[to] = result_.parts.size();
     result_.parts.push_back({device, {}, {from}, {to}});
     origins_[&node] = {0, true, device};
+    (made_by_[graph_.number(node)] & bit(device) ? returned_ : arrived_).push_back(&node);
   }
 
   // The first output that a value is lies in the output's memory; further ones are copies.
@@ -294,12 +391,15 @@ class Cutter {
   const Device primary_;
   const std::span<const Update> updates_;
   CutGraph result_;
-  std::map<std::uint64_t, int> numbers_;  // by handle: the place among the values
+  std::map<std::uint64_t, int> numbers_;        // by handle: the place among the values
+  std::vector<Device> places_;                  // by node
+  std::vector<std::uint64_t> made_by_;          // by node: devices, a bit each
+  std::deque<const Node*> arrived_, returned_;  // copies whose readers have not been looked for
   std::map<const Node*, Origin> origins_;
   std::map<const Node*, bool> free_;
   std::vector<Draft> drafts_;
-  std::map<int, std::size_t> open_;       // by device: which draft
-  std::map<int, std::size_t> copied_by_;  // by value: which part
+  std::map<int, std::size_t> open_;           // by device: which draft
+  std::set<std::pair<int, int>> waited_for_;  // copies, by device and value
 };
 
 }  // namespace

@@ -30,9 +30,11 @@ struct CutGraph {
   std::vector<CutPart> parts;
 };
 
-// Of a graph on several devices. Nodes keep their order. A part ends where a value of it goes to another device, and
-// where one arrives that is computed after it has begun: so devices work side by side. What is computed of the host's
-// values alone is computed in each part that reads it. Throws the user's Error where one operation is on two devices.
+// Of a graph on several devices. A part ends where a value of it goes to another device, and where it needs one that
+// comes from there: so devices work side by side. A device does first what others wait for, then what answers let it do.
+// What is computed of the host's values alone is computed in each part that reads it, and so is what elementwise
+// operations make of no more bytes than they give: values between parts are in memory. Throws the user's Error where one
+// operation is on two devices.
 CutGraph cut_by_place(const Graph& graph, std::span<const Update> updates);
 
 }  // namespace weft

@@ -122,6 +122,34 @@ TEST_CASE("a part ends where a value leaves it, and where one arrives: devices w
   check_same(graph, 1);
 }
 
+TEST_CASE(
+    "a device sends what it can before it waits for answers, and what is done with an answer is done when it comes") {
+  Traced t;
+  const Tensor w = t.input(first, Shape::of(4)), v = t.input(second, Shape::of(4));
+  std::vector<Tensor> inputs, forward, results;
+  for (int i = 0; i < 3; ++i) inputs.push_back(t.input(first, Shape::of(4)));
+  for (const Tensor& x : inputs) forward.push_back(to(sin(x) * w, second) * v);
+  for (std::size_t i = forward.size(); i-- > 0;) results.push_back(to(cos(forward[i]), first) + cos(inputs[i]));
+  const Graph graph = t.graph(results);
+  CHECK(text_of(cut_by_place(graph, {})) ==
+        "0: in0 in2 -> v\n"
+        "copy to 1: v -> v\n"
+        "1: in1 v -> v\n"
+        "copy to 0: v -> v\n"
+        "0: in0 in3 -> v\n"
+        "copy to 1: v -> v\n"
+        "1: in1 v -> v\n"
+        "copy to 0: v -> v\n"
+        "0: in0 in4 -> v\n"
+        "copy to 1: v -> v\n"
+        "1: in1 v -> v\n"
+        "copy to 0: v -> v\n"
+        "0: in2 v -> out2\n"
+        "0: in3 v -> out1\n"
+        "0: in4 v -> out0\n");
+  check_same(graph, 5);
+}
+
 TEST_CASE("state is changed in the part that computes it") {
   Traced t;
   const Tensor w = t.input(first, Shape::of(4)), v = t.input(second, Shape::of(4));
