@@ -206,9 +206,27 @@ class Table {
   std::int64_t compiled_ = 0;
 };
 
-std::vector<Value> run(const Table::Found& found, std::span<const Type> types, std::span<const Value> operands) {
+// The memory of a result: an operand's, which nothing else reads and the plan lets it take, or fresh memory.
+Value memory_for(std::size_t result, const Type& type, const runtime::Plan& plan, std::span<const Value> operands) {
+  for (const runtime::Plan::Donation& donation : plan.donations) {
+    const Value& given = operands[static_cast<std::size_t>(donation.argument)];
+    if (static_cast<std::size_t>(donation.result) != result || given.type.device != type.device ||
+        given.type.dtype != type.dtype || given.layout.offset != 0 || !unique(given.storage))
+      continue;
+    Value taken = given;
+    taken.type = type;
+    return taken;
+  }
+  return make_value(type);
+}
+
+// `lends`: operands to which this is the only reference are not needed afterwards.
+std::vector<Value> run(const Table::Found& found, std::span<const Type> types, std::span<const Value> operands,
+                       bool lends = false) {
   const std::shared_ptr<const Executable>& executable = found.executable;
   std::vector<Value> contiguous, results;
+  for (std::size_t i = 0; i < types.size(); ++i)
+    results.push_back(lends ? memory_for(i, types[i], executable->plan, operands) : make_value(types[i]));
   std::vector<void*> arguments, pointers;
   std::vector<Storage*> blocks;
   std::size_t read = 0;  // of the blocks, those that are arguments
@@ -217,10 +235,7 @@ std::vector<Value> run(const Table::Found& found, std::span<const Type> types, s
     WEFT_CHECK(contiguous.back().contiguous(), "a strided value on a device");
     arguments.push_back(contiguous.back().data());
   }
-  for (const Type& type : types) {
-    results.push_back(make_value(type));
-    pointers.push_back(results.back().data());
-  }
+  for (const Value& result : results) pointers.push_back(result.data());
   for (const auto* values : {&contiguous, &results}) {
     read = blocks.size();
     for (const Value& value : *values)
@@ -290,7 +305,9 @@ Value execute_on_device(Op op, const Attributes& attributes, const Type& type, s
     run(graph_of(op, attributes, type, types, loc), {}, operands);
     return operands[0];
   }
-  return run(Table::instance().find_or_compile(op, attributes, type, types, loc), std::span(&type, 1), operands)[0];
+  const bool updates = op == Op::update_rows || op == Op::update_slice;
+  return run(Table::instance().find_or_compile(op, attributes, type, types, loc), std::span(&type, 1), operands,
+             updates)[0];
 }
 
 std::vector<Value> execute_call_on_device(const Node& node, std::span<const Type> types,

@@ -1,7 +1,8 @@
 // Eager execution on a device: each operation, a call too, is a graph of one node that goes through the pipeline once a
 // kind (its structure: primitive, dtypes, sizes) and is run from a table afterwards. A primitive that comes with many
-// sizes, and a slice at any start, share an executable (eager/sizes.hpp). In: computed values. Out: fresh
-// contiguous values on the result's device. Operands in the host's memory are copied there for the call.
+// sizes, and a slice at any start, share an executable (eager/sizes.hpp). In: computed values. Out:
+// contiguous values on the result's device, in fresh memory, or an update's in that of what it updates, where this is
+// the only reference to it. Operands in the host's memory are copied there for the call.
 #pragma once
 #include "eager/eager.hpp"
 

@@ -227,11 +227,19 @@ void check_position(const char* operation, const Tensor& position, Dim most, con
 std::string part_text(Dim length, int axis, const Tensor& x) {
   return concat_text("for a part of ", dims::to_string(length), " of axis ", axis, " of ", to_string(type_of(x)));
 }
-Tensor position_of(const char* operation, const At& start, const Tensor& x, Loc loc) {
+// Where x lies, the position of a part of it, which is checked. A position that the host knows is checked there: nobody
+// waits for a device then.
+Tensor position_of(const char* operation, const At& start, const Tensor& x, Dim most, const std::string& what,
+                   Loc loc) {
   const Tensor given = resolve(start, operation);
   if (!is_integer(type_of(given).dtype) || !(type_of(given).shape.element_count() == Dim(1)))
     fail(operation, loc, "the position must be one integer, it is ", to_string(type_of(given)));
-  return coerce(reshape_to(given, {}, loc), DType::i64, false, {}, type_of(x).device, loc);
+  const Tensor number = reshape_to(given, {}, loc);
+  const Device here = type_of(number).device, there = type_of(x).device;
+  const bool is_known = here.type == Device::Type::cpu && !recorder().trace();
+  const Tensor position = coerce(number, DType::i64, false, {}, is_known ? here : there, loc);
+  check_position(operation, position, most, what, loc);
+  return coerce(position, DType::i64, false, {}, there, loc);
 }
 
 }  // namespace
@@ -245,8 +253,7 @@ Tensor detail::slice_at(At x, int axis, const Index& start, Dim length) {
   const Dim size = type_of(value).shape[axis];
   if (length < Dim(0) || size < length)
     fail("slice", loc, "a part of ", dims::to_string(length), " along axis ", axis, " of ", to_string(type_of(value)));
-  const Tensor first = position_of("slice", At(start, loc), value, loc);
-  check_position("slice", first, size - length, part_text(length, axis, value), loc);
+  const Tensor first = position_of("slice", At(start, loc), value, size - length, part_text(length, axis, value), loc);
   Tensor rows = arange(length, {DType::i64}, loc);
   rows = first + rows;
   if (axis == 0) return record(Op::gather, {value, rows}, {}, {}, loc);
@@ -271,9 +278,8 @@ Tensor write_slice(const Tensor& value, const Tensor& part, int axis, const At& 
   if (!fits || whole[axis] < own[axis])
     fail("update_slice", loc, "an update ", to_string(type_of(part)), " does not fit into ", to_string(type_of(value)),
          " along axis ", axis);
-  const Tensor first = position_of("update_slice", start, value, loc);
-  check_position("update_slice", first, whole[axis] - own[axis],
-                 what.empty() ? part_text(own[axis], axis, value) : what, loc);
+  const Tensor first = position_of("update_slice", start, value, whole[axis] - own[axis],
+                                   what.empty() ? part_text(own[axis], axis, value) : what, loc);
   return record(Op::update_slice, {value, part, first}, Along{static_cast<std::uint8_t>(axis)}, {}, loc);
 }
 
