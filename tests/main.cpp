@@ -1,15 +1,19 @@
 // The one doctest main of all test executables. In: doctest's command line. Out: its exit status, or 77, which ctest
 // takes for skipped, where test cases were selected and this machine lacks what all of them need (needs.hpp).
+// WEFT_TEST_FACTORIES=cuda puts tensors on cuda:0 (on_the_host.hpp).
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "record/default_device.hpp"
 #include "tests/needs.hpp"
 
 namespace {
@@ -69,6 +73,8 @@ std::map<std::string, std::size_t> skip(const Cases& cases) {
 }  // namespace
 
 int main(int count, char** arguments) {
+  if (const char* where = std::getenv("WEFT_TEST_FACTORIES"); where && std::string_view(where) == "cuda")
+    weft::default_device = weft::Device::cuda(0);
   const Cases cases = select(count, arguments);
   const std::map<std::string, std::size_t> reasons = skip(cases);
   doctest::Context context(count, arguments);

@@ -2,6 +2,7 @@
 #pragma once
 #include <string>
 
+#include "tests/on_the_host.hpp"
 #include "weft/error.hpp"
 
 namespace weft::test {
@@ -10,8 +11,9 @@ template <class F>
 std::string message_of(F f) {
   try {
     f();
+    wait_for_device();
   } catch (const Error& error) {
-    return error.what();
+    return without_device(error.what());
   }
   return "(nothing thrown)";
 }

@@ -36,6 +36,13 @@ class Needs {
 };
 inline Needs needs(Lack* lack) { return Needs(lack); }
 
+template <Lack*... lacks>
+std::string all_of() {
+  std::string first;
+  ((first = lacks()).empty() && ...);
+  return first;
+}
+
 // To change owners and to mount.
 inline std::string root() { return geteuid() == 0 ? "" : "this user is not root"; }
 

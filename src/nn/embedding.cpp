@@ -46,7 +46,7 @@ std::int64_t checked_padding(const char* name, std::int64_t rows, std::int64_t c
 Tensor initial(const Sizes& sizes, std::int64_t padding, Generator& generator, const Options& options, Loc loc) {
   const Tensor table = normal(sizes, 0, 1, generator, options, loc);
   if (padding == no_padding) return table;
-  return where(positions(0, Shape::of(sizes.shape()[0], 1), options.device, loc) == padding, 0, table);
+  return where(positions(0, Shape::of(sizes.shape()[0], 1), type_of(table).device, loc) == padding, 0, table);
 }
 void start(Param& weight, std::int64_t padding, Generator& generator) {
   const Type type = type_of(weight.tensor());

@@ -4,9 +4,12 @@
 #include <cmath>
 
 #include "base/fail.hpp"
+#include "record/default_device.hpp"
 #include "record/record.hpp"
 
 namespace weft {
+
+constinit Device default_device;
 
 Scalar::Scalar(double value) {
   Recorder& r = recorder();
@@ -16,17 +19,18 @@ Index::Index(std::int64_t value) {
   value_ = record(Op::constant, {}, Constant::integer(value), Type{DType::i64, true, {}, {}}, recorder().loc);
 }
 
+static Tensor filled(const Shape& shape, const At& value, DType dtype, Device device, Loc loc) {
+  for (Dim size : shape)
+    if (size < Dim(0)) fail("full", loc, "a size is negative: ", dims::to_string(size));
+  if (!value.tensor && !value.symbolic)
+    return record(Op::constant, {}, literal_in(dtype, value, loc), Type{dtype, false, device, shape}, loc);
+  Tensor given = resolve(value, "full");
+  if (type_of(given).weak) given = coerce(given, dtype, false, type_of(given).shape, type_of(given).device, loc);
+  return expand(to(cast(given, dtype), device), shape);
+}
 Tensor full(Sizes sizes, At value, Options options) {
   Operation call("full", value.loc);
-  for (Dim size : sizes.shape())
-    if (size < Dim(0)) fail("full", call.loc(), "a size is negative: ", dims::to_string(size));
-  if (!value.tensor && !value.symbolic)
-    return record(Op::constant, {}, literal_in(options.dtype, value, call.loc()),
-                  Type{options.dtype, false, options.device, sizes.shape()}, call.loc());
-  Tensor given = resolve(value, "full");
-  if (type_of(given).weak)
-    given = coerce(given, options.dtype, false, type_of(given).shape, type_of(given).device, call.loc());
-  return expand(to(cast(given, options.dtype), options.device), sizes);
+  return filled(sizes.shape(), value, options.dtype, placed(options.device), call.loc());
 }
 Tensor zeros(Sizes sizes, Options options, Loc loc) {
   Operation call("zeros", loc);
@@ -40,7 +44,7 @@ namespace {
 Tensor filled_like(const Tensor& like, At value, const char* operation) {
   Operation call(operation, value.loc);
   if (!like.defined()) fail(operation, call.loc(), "of an undefined tensor");
-  return full(type_of(like).shape, value, {type_of(like).dtype, type_of(like).device});
+  return filled(type_of(like).shape, value, type_of(like).dtype, type_of(like).device, call.loc());
 }
 }  // namespace
 Tensor full_like(const Tensor& like, At value) { return filled_like(like, value, "full_like"); }
@@ -52,7 +56,7 @@ Tensor positions(int axis, const Shape& shape, Device device, Loc loc) {
 Tensor arange(Dim count, RangeOptions options, Loc loc) {
   Operation call("arange", loc);
   if (count < Dim(0)) fail("arange", call.loc(), "the count is negative: ", dims::to_string(count));
-  const Type type{options.dtype, false, options.device, Shape::of(count)};
+  const Type type{options.dtype, false, placed(options.device), Shape::of(count)};
   return record(Op::iota, {}, Along{0}, type, call.loc());
 }
 

@@ -7,6 +7,7 @@
 #include "base/failed_checks.hpp"
 #include "base/hash.hpp"
 #include "eager/device.hpp"
+#include "record/default_device.hpp"
 #include "record/evaluate.hpp"
 #include "record/loops.hpp"
 #include "record/record.hpp"
@@ -250,7 +251,7 @@ Tensor copy_in(const void* from, DType dtype, const Shape& shape, std::size_t co
     if (trace->decider)
       traced ? trace->decider->constant_data(tensor) : trace->decider->host_data(tensor, operation, loc);
   }
-  return tensor;
+  return default_device == Device::cpu() ? tensor : to(tensor, default_device, loc);
 }
 
 }  // namespace detail

@@ -12,6 +12,7 @@
 #include "base/lazy.hpp"
 #include "base/storage.hpp"
 #include "interpret/reference.hpp"
+#include "record/default_device.hpp"
 #include "record/evaluate.hpp"
 #include "record/held_generator.hpp"
 #include "record/indexing.hpp"
@@ -170,20 +171,22 @@ Tensor& Generator::state(Loc loc) {
 
 Tensor Generator::bits(Sizes sizes, Device device, Loc loc) {
   LooseComposite call("random", loc);
-  return bits_of(next_draw(*this, call.loc()), sizes.shape(), device, call.loc());
+  return bits_of(next_draw(*this, call.loc()), sizes.shape(), placed(device), call.loc());
 }
 
 Draw next_draw(Generator& generator, Loc loc) {
   auto lock = lock_if_shared(generator, loc);
   Tensor& current = DefaultGenerator::state(generator, loc);
   Draw draw{word(current, 0), word(current, 1)};
-  current = current + arange(2);  // seed + 0, offset + 1
+  current = current + positions(0, Shape::of(2), Device::cpu(), loc);  // seed + 0, offset + 1
   return draw;
 }
 
 Generator Generator::fork(Loc loc) {
   LooseComposite call("random", loc);
-  return Generator(FromState(), state_of(wide(bits({2}, {}, loc)), integer(0, call.loc())));
+  return Generator(FromState(),
+                   state_of(wide(bits_of(next_draw(*this, call.loc()), Shape::of(2), Device::cpu(), call.loc())),
+                            integer(0, call.loc())));
 }
 
 Generator Generator::named(const char* name, Loc loc) const {
@@ -272,7 +275,8 @@ Tensor randint(Sizes sizes, At low, At high, Generator& generator) {
   const Tensor span = to - from;
   require(all((from < to) & (span > 0) & (span <= std::int64_t{1} << 31)), "randint", call.loc(),
           "[low, high) must hold 1 to 2^31 integers");
-  const Tensor words = cast(generator.bits(sizes, device, call.loc()), DType::i64) & 0xffffffff;
+  const Tensor bits = bits_of(next_draw(generator, call.loc()), sizes.shape(), device, call.loc());
+  const Tensor words = cast(bits, DType::i64) & 0xffffffff;
   const Tensor lows = expand(from, sizes), spans = expand(span, sizes);
   return bitwise_right_shift(words * spans, 32) + lows;
 }
@@ -366,7 +370,7 @@ std::vector<std::int64_t> permutation(std::int64_t count, Generator& generator, 
     fail("permutation", call.loc(),
          "is made on the host: not inside a compiled function, where permutation(count, RangeOptions()) is a tensor");
   check_permuted(count, call.loc());
-  Tensor words = generator.bits({count}, {}, call.loc());
+  Tensor words = bits_of(next_draw(generator, call.loc()), Shape::of(count), Device::cpu(), call.loc());
   View<const std::int32_t> random = words.data<std::int32_t>(call.loc());
   std::vector<std::int64_t> order(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int64_t>(i);

@@ -234,12 +234,12 @@ std::vector<Case> structural_cases() {
       {"scatter_add",
        {cube, integers(Shape::of(2), {4, 4})},
        [](X x) {
-         return square(record(Op::scatter_add, {x[1], x[0]}, {}, Type{DType::f64, false, {}, Shape::of(5, 3, 4)}, {}));
+         return square(record(Op::scatter_add, {x[1], x[0]}, {}, made_type(DType::f64, Shape::of(5, 3, 4)), {}));
        }},
       {"scatter_amax",
        {cube, integers(Shape::of(2), {4, 4})},
        [](X x) {
-         const Type table{DType::f64, false, {}, Shape::of(5, 3, 4)};
+         const Type table = made_type(DType::f64, Shape::of(5, 3, 4));
          return square(gather(record(Op::scatter_amax, {x[1], x[0]}, {}, table, {}), x[1]));
        }},
       {"cumsum", {cube}, [](X x) { return square(cumsum(x[0], 1)); }},

@@ -9,6 +9,7 @@
 
 #include "base/fail.hpp"
 #include "ir/node.hpp"
+#include "tests/on_the_host.hpp"
 #include "tests/trace/support.hpp"
 #include "weft/effects.hpp"
 #include "weft/explain.hpp"
@@ -150,10 +151,11 @@ TEST_CASE("a compiled step with checkpoints computes values again and takes less
   CHECK(products(plain) == 4 * 6);
   CHECK(products(again) == 4 * 7);  // the second product of a block is not needed again
   CHECK(contains(again.optimized, " recomputation "));
-  CHECK(again.arena_bytes * 10 < plain.arena_bytes * 7);
+  if (test::in_least_memory()) CHECK(again.arena_bytes * 10 < plain.arena_bytes * 7);
 }
 
-TEST_CASE("what is computed again waits for the gradient, and products for weights do not wait") {
+TEST_CASE("what is computed again waits for the gradient, and products for weights do not wait" *
+          test::needs(test::order_of_least_memory)) {
   const std::vector<nn::TransformerEncoderLayer> layers(
       5, nn::TransformerEncoderLayer(64, 4, {.dim_feedforward = 256, .dropout = 0}));
   const auto step = compile([](const std::vector<nn::TransformerEncoderLayer>& layers, const Tensor& x, bool again) {
@@ -205,7 +207,7 @@ TEST_CASE("checkpoints inside of a checkpoint are computed again one by one, and
   CHECK(recomputations(both.optimized).size() == 5);
   CAPTURE(outer.arena_bytes);
   CAPTURE(both.arena_bytes);
-  CHECK(both.arena_bytes * 10 < outer.arena_bytes * 7);
+  if (test::in_least_memory()) CHECK(both.arena_bytes * 10 < outer.arena_bytes * 7);
 }
 
 TEST_CASE("a checkpoint's gradient in vmap and in a rule of the program computes values again") {

@@ -8,6 +8,7 @@
 #include "passes/regions.hpp"
 #include "record/evaluate.hpp"
 #include "tests/autograd/support.hpp"
+#include "tests/message_of.hpp"
 #include "weft/nn.hpp"
 
 namespace weft::test {
@@ -22,16 +23,6 @@ using Numbers = std::vector<double>;
 
 Tensor vector(std::initializer_list<double> numbers) {
   return from_list<double>(numbers, {static_cast<std::int64_t>(numbers.size())});
-}
-
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 struct Layer {
@@ -244,11 +235,11 @@ TEST_CASE("strict: what does not reach the loss is an error that names it") {
   Partly model;
   const auto loss = [](const Partly& m) { return sum(m.used) + sum(stop_gradient(m.list[1])) + sum(m.list[0]); };
   CHECK(values(grad(loss, model).idle) == Numbers{0, 0, 0});
-  const std::string message = error_of([&] { grad(loss, model, {.strict = true}); });
+  const std::string message = message_of([&] { grad(loss, model, {.strict = true}); });
   CHECK(message.find("[grad] the loss does not depend on idle, which is an error under strict") == 0);
   CHECK(message.find("grad_test.cpp:") != std::string::npos);
   const auto more = [&](const Partly& m) { return loss(m) + sum(m.idle); };
-  CHECK(error_of([&] {
+  CHECK(message_of([&] {
           value_and_grad(more, model, {.strict = true});
         }).find("[value_and_grad] the loss does not depend on list.1") == 0);
   nn::freeze(model.list[1]);
@@ -306,32 +297,32 @@ TEST_CASE("what is refused, with the user's line") {
     CHECK(text.find(part) != std::string::npos);
     CHECK(text.find("grad_test.cpp:") != std::string::npos);
   };
-  contains(error_of([&] { grad([](const Tensor& v) { return v * 2; }, x); }), "must be one number, it is f64[3]");
-  contains(error_of([&] { grad([](const Tensor& v) { return sum(cast(v, DType::i64)); }, x); }),
+  contains(message_of([&] { grad([](const Tensor& v) { return v * 2; }, x); }), "must be one number, it is f64[3]");
+  contains(message_of([&] { grad([](const Tensor& v) { return sum(cast(v, DType::i64)); }, x); }),
            "must be a floating number, it is i64[]");
-  contains(error_of([&] { grad([](const Tensor& v) { return sum(v); }, arange(3)); }),
+  contains(message_of([&] { grad([](const Tensor& v) { return sum(v); }, arange(3)); }),
            "the argument is i64[3]: only floating");
   const Tensor copy = x;
-  contains(error_of([&] { grad([&](const Tensor&) { return sum(copy); }, x); }),
+  contains(message_of([&] { grad([&](const Tensor&) { return sum(copy); }, x); }),
            "does not depend on what it is differentiated");
-  contains(error_of([&] { grad([&](const Tensor&) { return sum(x); }, x); }), "use the argument");
-  contains(error_of([&] { grad([&](const Tensor& v) { return sum(stop_gradient(v)); }, x); }), "does not depend");
-  contains(error_of([&] { grad([](const Tensor&) { return Tensor(); }, x); }), "the loss is an undefined tensor");
-  contains(error_of([&] { grad([](const Tensor& v) { return sum(v); }, Tensor()); }),
+  contains(message_of([&] { grad([&](const Tensor&) { return sum(x); }, x); }), "use the argument");
+  contains(message_of([&] { grad([&](const Tensor& v) { return sum(stop_gradient(v)); }, x); }), "does not depend");
+  contains(message_of([&] { grad([](const Tensor&) { return Tensor(); }, x); }), "the loss is an undefined tensor");
+  contains(message_of([&] { grad([](const Tensor& v) { return sum(v); }, Tensor()); }),
            "the argument is an undefined tensor");
-  contains(error_of([&] { grad([](const Tensor& v) { return std::vector<Tensor>{v}; }, x); }), "must be the loss");
+  contains(message_of([&] { grad([](const Tensor& v) { return std::vector<Tensor>{v}; }, x); }), "must be the loss");
   std::vector<Param> grown = {x};
   auto grows = [](std::vector<Param>& v) {
     Tensor loss = sum(v[0].tensor());
     v.clear();
     return loss;
   };
-  contains(error_of([&] { grad(grows, grown); }), "added, removed or froze");
+  contains(message_of([&] { grad(grows, grown); }), "added, removed or froze");
   Layer layer{x, arange(3)};
-  contains(error_of([&] { grad([](const Layer& l) { return sum(l.weight.tensor()); }, layer); }), "bias is i64[3]");
+  contains(message_of([&] { grad([](const Layer& l) { return sum(l.weight.tensor()); }, layer); }), "bias is i64[3]");
   Layer frozen{x, x};
   frozen.weight.frozen = frozen.bias.frozen = true;
-  contains(error_of([&] { grad([](const Layer& l) { return sum(l.weight.tensor()); }, frozen); }),
+  contains(message_of([&] { grad([](const Layer& l) { return sum(l.weight.tensor()); }, frozen); }),
            "nothing to differentiate");
 }
 
@@ -346,7 +337,7 @@ TEST_CASE("the gradient of a severed value is an error, never zero") {
     open_level(start);
     return sum(h);
   };
-  std::string text = error_of([&] { grad(f, x); });
+  std::string text = message_of([&] { grad(f, x); });
   CAPTURE(text);
   CHECK(text.find("no gradient passes through f64[3] (mul)") != std::string::npos);
   CHECK(values(grad([](const Tensor& v) { return sum(v * v); }, x)) == Numbers{2, 4, 6});

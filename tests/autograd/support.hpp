@@ -6,6 +6,7 @@
 
 #include "base/fail.hpp"
 #include "interpret/reference.hpp"
+#include "record/default_device.hpp"
 #include "record/record.hpp"
 #include "weft/grad.hpp"
 
@@ -14,11 +15,13 @@ namespace weft::test {
 using Function = std::function<Tensor(const std::vector<Tensor>&)>;
 using ManyFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
+// Of a tensor that a factory makes.
+inline Type made_type(DType dtype, const Shape& shape) { return {dtype, false, default_device, shape}; }
 inline Literal literal(const Shape& shape, std::vector<double> reals) {
-  return {Type{DType::f64, false, {}, shape}, std::move(reals), {}};
+  return {made_type(DType::f64, shape), std::move(reals), {}};
 }
 inline Literal integers(const Shape& shape, std::vector<std::int64_t> values) {
-  return {Type{DType::i64, false, {}, shape}, {}, std::move(values)};
+  return {made_type(DType::i64, shape), {}, std::move(values)};
 }
 
 // Numbers in (low, high) that look random, the same in every run.

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "tests/autograd/support.hpp"
+#include "tests/message_of.hpp"
 #include "weft/checkpoint.hpp"
 #include "weft/compile.hpp"
 #include "weft/effects.hpp"
@@ -26,15 +27,6 @@ void check_close(const Tensor& found, const Tensor& wanted, double bound = 1e-10
   REQUIRE(found.shape() == wanted.shape());
   const std::vector<double> a = values(found), b = values(wanted);
   for (std::size_t i = 0; i < a.size(); ++i) CHECK(std::abs(a[i] - b[i]) <= bound * (1 + std::abs(b[i])));
-}
-template <class F>
-std::string message(F f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
 }
 bool contains(const std::string& text, const std::string& part) {
   const bool found = text.find(part) != std::string::npos;
@@ -180,7 +172,7 @@ TEST_CASE("jacobians take so many directions at once as chunk_size says, or one 
   const Tensor deep = data({2, 1, 1, 1, 1, 1, 1, 2}, 5);
   check_close(jacrev([](const Tensor& a) { return sum(a * a); }, deep), deep * 2);
   check_close(jacfwd([](const Tensor& a) { return sum(a * a); }, deep), deep * 2);
-  CHECK(contains(message([&] { jacfwd(plain, x, {.chunk_size = -1}); }),
+  CHECK(contains(message_of([&] { jacfwd(plain, x, {.chunk_size = -1}); }),
                  "[jacfwd] chunk_size is -1: it must be 0 or more, at transforms_test.cpp:"));
 }
 
@@ -478,8 +470,8 @@ TEST_CASE("jacobians of integers are undefined, and refused where there is nothi
     CHECK(!above.defined());
   }
   const auto integers = [](const Tensor& a) { return argsort(a); };
-  CHECK(contains(message([&] { jacrev(integers, x); }), "[jacrev] what the function returns is i64[3]"));
-  CHECK(contains(message([&] { jacfwd(integers, x); }), "only floating values have derivatives"));
+  CHECK(contains(message_of([&] { jacrev(integers, x); }), "[jacrev] what the function returns is i64[3]"));
+  CHECK(contains(message_of([&] { jacfwd(integers, x); }), "only floating values have derivatives"));
 }
 
 TEST_CASE("a tangent is converted to the type of the point: a tensor to a parameter, and back") {
@@ -518,28 +510,28 @@ TEST_CASE("the exponential of a matrix in every order of both modes") {
 TEST_CASE("what is refused, in one sentence with the user's line") {
   const Tensor x = data({3}, 1), i = constant(std::vector<std::int64_t>{1, 2}, {2});
   const auto same = [](const Tensor& a) { return a * 2; };
-  CHECK(contains(message([&] { jvp(same, i, i); }), "only floating values have gradients, at transforms_test.cpp:"));
-  CHECK(contains(message([&] { jvp(same, x, data({4}, 1)); }),
+  CHECK(contains(message_of([&] { jvp(same, i, i); }), "only floating values have gradients, at transforms_test.cpp:"));
+  CHECK(contains(message_of([&] { jvp(same, x, data({4}, 1)); }),
                  "[jvp] the tangent is f64[4], the value that it belongs to is f64[3], at transforms_test.cpp:"));
-  CHECK(contains(message([&] { jvp(same, x, cast(x, DType::f32)); }), "[jvp] the tangent is f32[3]"));
+  CHECK(contains(message_of([&] { jvp(same, x, cast(x, DType::f32)); }), "[jvp] the tangent is f32[3]"));
   using List = std::vector<Tensor>;
-  CHECK(contains(message([&] {
+  CHECK(contains(message_of([&] {
                    jvp([](const List& a) { return a[0]; }, List{x}, List{x, x});
                  }),
                  "[jvp] the tangent has other lengths"));
-  CHECK(contains(message([&] {
+  CHECK(contains(message_of([&] {
                    jvp([](const List& a) { return a[0]; }, List{x, x}, List{x, x[0]});
                  }),
                  "[jvp] the tangent of 1 is f64[]"));
   const auto [value, pullback] = vjp(same, x);
-  CHECK(contains(message([&] { pullback(x[0]); }),
+  CHECK(contains(message_of([&] { pullback(x[0]); }),
                  "[vjp] the cotangent is f64[], the value that it belongs to is f64[3], at transforms_test.cpp:"));
-  CHECK(contains(message([&] { hvp(same, x, x); }), "[hvp] the loss must be one number"));
-  CHECK(contains(message([&] {
+  CHECK(contains(message_of([&] { hvp(same, x, x); }), "[hvp] the loss must be one number"));
+  CHECK(contains(message_of([&] {
                    jacfwd([](const Tensor& a) { return reshape(a, {1, 1, 1, 1, 1, 1, 1, 3}); }, x);
                  }),
                  "would have 9 axes, a tensor has 8 at most, at transforms_test.cpp:"));
-  CHECK(contains(message([&] {
+  CHECK(contains(message_of([&] {
                    jvp(
                        [](const Tensor& a) {
                          return host_call(
@@ -551,15 +543,16 @@ TEST_CASE("what is refused, in one sentence with the user's line") {
   // Rows without a rule name themselves, in both directions.
   const auto bits = [](const Tensor& a) { return sum(bitcast(bitcast(a, DType::i64), DType::f64)); };
   const auto raw = [](const Tensor& a) { return sum(cast(bitcast(cast(a, DType::f16), DType::bf16), DType::f64)); };
-  CHECK(contains(message([&] { grad(raw, x); }), "bitcast has no derivative: use stop_gradient or cast, at transf"));
-  CHECK(contains(message([&] { jvp(raw, x, x); }), "bitcast has no derivative: use stop_gradient or cast, at transf"));
-  CHECK(contains(message([&] { grad(bits, x); }), "the loss does not depend on what it is differentiated"));
+  CHECK(contains(message_of([&] { grad(raw, x); }), "bitcast has no derivative: use stop_gradient or cast, at transf"));
+  CHECK(
+      contains(message_of([&] { jvp(raw, x, x); }), "bitcast has no derivative: use stop_gradient or cast, at transf"));
+  CHECK(contains(message_of([&] { grad(bits, x); }), "the loss does not depend on what it is differentiated"));
   const auto until = [](const Tensor& a) {
     return while_loop([](const Tensor& s) { return sum(s * s) < 9; }, [](const Tensor& s) { return s * 2; }, a);
   };
   for (const auto& ask : {std::function<void()>([&] { grad([&](const Tensor& a) { return sum(until(a)); }, x); }),
                           std::function<void()>([&] { jacrev(until, x); })})
-    CHECK(contains(message(ask), "a while_loop has no gradient, since how often it runs is known only then"));
+    CHECK(contains(message_of(ask), "a while_loop has no gradient, since how often it runs is known only then"));
   // A rule that calls the host has no second derivative.
   const auto hosted = custom_vjp([](const Tensor& a) { return a * a; },
                                  [](const Tensor& a) {
@@ -571,13 +564,13 @@ TEST_CASE("what is refused, in one sentence with the user's line") {
                                  });
   const auto slope_of = [&](const Tensor& a) { return sum(grad([&](const Tensor& b) { return sum(hosted(b)); }, a)); };
   check_close(grad([&](const Tensor& a) { return sum(hosted(a)); }, x), x * 2);
-  CHECK(contains(message([&] { grad(slope_of, x); }), "[host_call] the function has no derivative"));
+  CHECK(contains(message_of([&] { grad(slope_of, x); }), "[host_call] the function has no derivative"));
   const auto captures = custom_vjp([&](const Tensor& a) { return a * 2; },
                                    [](const Tensor& a) {
                                      return std::pair{a * 2, a};
                                    },
                                    [](const Tensor& a, const Tensor& g) { return g[0] * a[0]; });
-  CHECK(contains(message([&] { captures(x); }),
+  CHECK(contains(message_of([&] { captures(x); }),
                  "[custom_vjp] backward gives f64[] for operand 0, which is f64[3], at transforms_test.cpp:"));
   const auto hidden = [](const Tensor& outer) {
     const auto f = custom_vjp([&](const Tensor& a) { return a * outer; },
@@ -587,7 +580,7 @@ TEST_CASE("what is refused, in one sentence with the user's line") {
                               [&](int, const Tensor& g) { return g * outer; });
     return sum(f(outer * 2));
   };
-  CHECK(contains(message([&] { grad(hidden, x); }), "captures a value (f64[3]"));
+  CHECK(contains(message_of([&] { grad(hidden, x); }), "captures a value (f64[3]"));
 }
 
 }  // namespace

@@ -200,7 +200,7 @@ TEST_CASE("ALiBi, and a learned relative bias whose table gets a gradient") {
         const Scores s = scores_of(x[0], x[1]);
         return weighed(hidden(s.q >= s.k, s.value - reshape(x[3], {3, 1, 1}) * abs(s.q - s.k)), x[2]);
       });
-  check_close(nn::alibi_slopes(8), exp2(-cast(arange(8) + 1, DType::f32)), 1e-6);
+  check_close(nn::alibi_slopes(8, inputs[0].device()), exp2(-cast(arange(8) + 1, DType::f32)), 1e-6);
   inputs[3] = noise({3, 9}, 5);
   check_same(inputs, RelativeBias(), [](const Tensors& x) {
     const Scores s = scores_of(x[0], x[1]);

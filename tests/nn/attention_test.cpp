@@ -203,10 +203,10 @@ TEST_CASE("rotary and sinusoidal positions, ALiBi and relative biases follow the
   check_numbers(16, {nn::alibi_bias(4, 3, 3)}, 1e-6);
   check_numbers(17, {nn::alibi_bias(6, 2, 4)}, 1e-6);
   check_numbers(18, {nn::alibi_bias(1, 1, 5)}, 1e-6);
-  auto compiled = compile([](const Tensor& x) { return nn::alibi_bias(6, x.size(0), x.size(1)) + x * 0; });
+  auto compiled = compile([](const Tensor& x) { return nn::alibi_bias(6, x.size(0), x.size(1), x.device()) + x * 0; });
   for (const std::int64_t rows : {2, 3, 5}) {
     const Tensor x = ones({rows, 4});
-    CHECK(all(compiled(x) == nn::alibi_bias(6, rows, 4)).item<bool>());
+    CHECK(all(compiled(x) == nn::alibi_bias(6, rows, 4, x.device())).item<bool>());
   }
   CHECK(specialization_count(compiled) == 2);
   struct Bias {

@@ -102,7 +102,8 @@ TEST_CASE("embeddings: initial values and what is refused") {
     const Tensor offsets = constant(at, {static_cast<std::int64_t>(at.size())});
     refused([&] { bag(arange(4), offsets).eval(); }, "offsets must ascend from 0 and not leave the indices: i64[");
     auto run = compile(bags_of);
-    CHECK_THROWS_AS(run(bag, arange(4), offsets).eval(), Error);
+    const std::string text = weft::test::message_of([&] { run(bag, arange(4), offsets).eval(); });
+    CHECK(text.find("offsets must ascend from 0 and not leave the indices: i64[") != std::string::npos);
   };
   cut({1, 1});
   cut({0, 3, 1});

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/fail.hpp"
+#include "tests/on_the_host.hpp"
 #include "weft/compile.hpp"
 #include "weft/explain.hpp"
 #include "weft/grad.hpp"
@@ -124,7 +125,7 @@ TEST_CASE("summary: a line for each parameter and buffer, and how many numbers t
     nn::BatchNorm1d norm{4};
   } net;
   nn::freeze(net, "in.*");
-  CHECK(nn::summary(net) ==
+  CHECK(test::without_device(nn::summary(net)) ==
         "in.weight                 f32[4,3]  frozen\n"
         "in.bias                   f32[4]    frozen\n"
         "out.weight                f32[2,4]\n"
@@ -192,7 +193,7 @@ TEST_CASE("a compiled step that clips, accumulates and averages gives what it gi
     Model halves = nn::zeros_like(gradients);
     nn::add_into(halves, gradients);
     nn::to(halves, DType::f32);
-    nn::to(halves, Device::cpu());
+    nn::to(halves, default_device);
     nn::freeze(halves, "encoder.*");
     state.average.running = halves.encoder.at("first").weight.tensor() * nn::num_parameters(halves, true);
     return norm;

@@ -2,6 +2,8 @@
 // them; pages that are shared, freed and used again; one compilation; nothing is copied; what is refused.
 #include <limits>
 
+#include "base/storage.hpp"
+#include "record/evaluate.hpp"
 #include "tests/loops/support.hpp"
 #include "tests/message_of.hpp"
 #include "tests/record/refused.hpp"
@@ -106,10 +108,10 @@ TEST_CASE("a paged cache in a compiled step: nothing is copied, and other positi
   const auto of = [](std::initializer_list<std::int32_t> all) { return from_list(all); };
   const Tensor table = reshape(of({7, 4095, 3, 12}), {2, 2}), other = reshape(of({1, 4095, 2, 12}), {2, 2});
   CHECK(step(cache, row, row, table, of({0, 5})).item() == 16);
-  const float* const place = cache.keys.tensor().data<float>().data();
+  const void* const place = storage_of(cache.keys)->data;
   CHECK(step(cache, row * 2, row, table, of({1, 31})).item() == 48);
   CHECK(step(cache, row * 3, row, other, of({16, 16})).item() == 96);
-  CHECK(cache.keys.tensor().data<float>().data() == place);
+  CHECK(storage_of(cache.keys)->data == place);
   CHECK(specialization_count(step) == 1);
   CHECK(explain(step, cache, row, row, table, of({0, 5})).arena_bytes < 1 << 16);
   CHECK(sum(select(cache.keys, 0, 4095)).item() == 24);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <string>
 
 #include "weft/compile.hpp"
@@ -93,7 +94,8 @@ TEST_CASE("where PyTorch's L-BFGS leads, with as many evaluations") {
 const auto closure = [](const Point& p) { return value_and_grad(rosenbrock, p); };
 
 TEST_CASE("it goes on from what was saved") {
-  const std::string path = std::string(WEFT_BINARY_DIR) + "/lbfgs_" + std::to_string(getpid()) + ".safetensors";
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("weft_lbfgs_" + std::to_string(getpid()) + ".safetensors");
   const optim::LbfgsOptions options = {.max_iter = 8, .history_size = 4, .line_search_fn = LineSearch::strong_wolfe};
   Point a = rosenbrock_start(), b = rosenbrock_start();
   optim::LBFGS first(a, options), second(b, options);

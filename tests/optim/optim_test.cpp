@@ -480,16 +480,11 @@ TEST_CASE("errors of an optimizer have the name of its class") {
   const Pair small = pair(1, 2);
   Pair large{zeros({3, 3}), zeros({1})};
   const auto refused = [](const std::string& words, auto f) {
-    try {
-      f();
-      FAIL("accepted");
-    } catch (const Error& error) {
-      const std::string text = error.what();
-      CAPTURE(text);
-      CHECK(text.starts_with(words));
-      CHECK(text.find(", at optim_test.cpp:") != std::string::npos);
-      CHECK(text.find(". ") == std::string::npos);
-    }
+    const std::string text = test::message_of(f);
+    CAPTURE(text);
+    CHECK(text.starts_with(words));
+    CHECK(text.find(", at optim_test.cpp:") != std::string::npos);
+    CHECK(text.find(". ") == std::string::npos);
   };
   with_each_optimizer(small, [&](const std::string& name, auto made) {
     refused("[" + name + "] the optimizer was made for another model: parameter 0 (weight) was [2], is [3,3]",
@@ -518,14 +513,7 @@ void refuses_late_momentum(const char* name) {
       "[", name, "] the optimizer was made without a momentum and has no velocities: give one from the start");
   optimizer.momentum = 0.9;
   test::refused([&] { optimizer.update(model, slopes); }, words);
-  const auto message = [&] {
-    try {
-      step(model, optimizer, slopes);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
-  }();
+  const std::string message = test::message_of([&] { step(model, optimizer, slopes); });
   CAPTURE(message);
   CHECK(message.find(words + ", at optim_test.cpp:") != std::string::npos);
   CHECK(sum(model[0]).item() == before);
@@ -549,7 +537,7 @@ void refuses_late_momentum(const char* name) {
   Optimizer none = loaded(0), late = loaded(0.9);
   step(model, none, slopes);
   test::refused([&] { late.update(model, slopes); }, words);
-  CHECK_THROWS_AS(step(model, late, slopes), Error);
+  CHECK(test::message_of([&] { step(model, late, slopes); }).starts_with(words));
   CHECK(specialization_count(step) == 2);
 
   // One that was there from the start may become 0, and compiles nothing anew.

@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "base/storage.hpp"
+#include "record/evaluate.hpp"
 #include "record/row_gradients.hpp"
 #include "tests/needs_compiler.hpp"
 #include "tests/trace/support.hpp"
@@ -36,7 +38,7 @@ std::vector<double> numbers(const Tensor& x) {
   return result;
 }
 bool same(const Tensor& a, const Tensor& b) { return a.dtype() == b.dtype() && numbers(a) == numbers(b); }
-const void* place_of(const nn::Embedding& table) { return table.weight->data<float>().data(); }
+const void* place_of(const nn::Embedding& table) { return storage_of(table.weight)->data; }
 
 nn::Embedding table_of(bool sparse, std::int64_t rows, std::int64_t width, Options options = {}) {
   nn::Embedding table(rows, width, {.sparse = sparse, .options = options});

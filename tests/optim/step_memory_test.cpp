@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tests/needs_compiler.hpp"
+#include "tests/on_the_host.hpp"
 #include "weft/compile.hpp"
 #include "weft/explain.hpp"
 #include "weft/grad.hpp"
@@ -76,21 +77,23 @@ TEST_CASE("the norm is one pass over all gradients; unscaling, clipping and the 
   for (const Moved& each : {moved_by(clipped_step), moved_by(unscaled_step)}) {
     // The update reads a parameter, its gradient and two moments and writes three of them, with and without the norm.
     CHECK(each.update >= 7 * weights);
-    CHECK(each.update <= 1.02 * static_cast<double>(plain.update));
+    // On a device the kernel of the norm computes numbers of the update as well, and has its name.
+    const std::int64_t norm = test::on_the_host() ? 0 : gradient_bytes;
+    CHECK(each.update <= 1.02 * static_cast<double>(plain.update) + static_cast<double>(norm));
     // The norm reads each gradient once, and nothing of their size is written.
     CHECK(each.all - plain.all <= 1.15 * static_cast<double>(gradient_bytes));
   }
 }
 
 TEST_CASE("gradients go into the update as backward makes them: they are not there all at once" *
-          test::needs(test::a_compiler)) {
+          test::needs(test::all_of<test::a_compiler, test::order_of_least_memory>)) {
   const Moved plain = moved_by(plain_step), clipped = moved_by(clipped_step);
   CHECK(plain.arena < gradient_bytes / 2);
   CHECK(clipped.arena >= gradient_bytes);  // the norm waits for all
 }
 
 TEST_CASE("of 20 layers a step holds the gradients of one or two, as planned and as measured" *
-          test::needs(test::a_compiler)) {
+          test::needs(test::all_of<test::a_compiler, test::order_of_least_memory>)) {
   constexpr std::int64_t count = 20, of_layer = gradient_bytes / 4, activations = count * 8 * 256 * 4;
   const auto check = [&]<class Optimizer>(Tensor (*step)(Deep&, Optimizer&, const Tensor&)) {
     Deep m;

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/options.hpp"
-#include "tests/cuda/device.hpp"
+#include "tests/on_the_host.hpp"
 #include "tests/sanitized.hpp"
 
 namespace oracle {
@@ -499,7 +499,7 @@ Program shrink(Program program, int budget) {
 
 Statistics check_programs(std::uint64_t first, int count, int share) {
   weft::options().kernel_optimization = 1;  // thousands of kernels: what -O3 adds is other tests' subject
-  count /= weft::test::on_device() ? 10 : weft::test::less_when_sanitized;
+  count /= weft::test::on_the_host() ? weft::test::less_when_sanitized : 10;
   share *= weft::test::less_when_sanitized;  // g++ takes a second to compile a sanitized loop
   if (const char* seeds = std::getenv("WEFT_ORACLE_SEED")) {
     char* end = nullptr;

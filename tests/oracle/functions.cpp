@@ -1,6 +1,5 @@
 // The public functions, a row each: how one is written, called and meant.
 #include "oracle/program.hpp"
-#include "tests/cuda/device.hpp"
 
 namespace oracle {
 
@@ -36,8 +35,6 @@ std::vector<Tensor> tensors_of(Arguments arguments) {
 Shape from(const Shape& numbers, std::size_t first) {
   return {numbers.begin() + static_cast<std::ptrdiff_t>(first), numbers.end()};
 }
-weft::Options options(const Call& call) { return {call.dtype, weft::test::test_device()}; }
-Tensor placed(const Tensor& made) { return weft::to(made, weft::test::test_device()); }
 template <class Change>
 Tensor in_place(Arguments a, Change change) {
   Tensor copy = *a[0].tensor;
@@ -240,13 +237,13 @@ const std::vector<Function>& functions() {
        TENSORS(weft::nn::cross_entropy(a[0], a[1])),
        ARRAYS(cross_entropy(a[0], a[1]))},
       {"full", "full({#0*}, $0, {@})", "full", 3,
-       TENSORS(weft::full(n, a[0], options(call))),
+       TENSORS(weft::full(n, a[0], {call.dtype})),
        ARRAYS(full(n, a[0], call.dtype))},
       {"zeros", "zeros({#0*}, {@})", "sizes", 1,
-       TENSORS(weft::zeros(n, options(call))),
+       TENSORS(weft::zeros(n, {call.dtype})),
        ARRAYS(cast(make(DType::i64, n), call.dtype))},
       {"ones", "ones({#0*}, {@})", "sizes", 1,
-       TENSORS(weft::ones(n, options(call))),
+       TENSORS(weft::ones(n, {call.dtype})),
        ARRAYS(full(n, integer(DType::i64, 1, true), call.dtype))},
       {"zeros_like", "zeros_like($0)", "unary", 1,
        TENSORS(weft::zeros_like(*a[0].tensor)),
@@ -255,19 +252,19 @@ const std::vector<Function>& functions() {
        TENSORS(weft::full_like(*a[0].tensor, a[1])),
        ARRAYS(full(a[0]->shape, a[1], a[0]->dtype))},
       {"arange", "arange(#0, #1, #2, @)", "arange", 2,
-       TENSORS(placed(weft::arange(n[0], n[1], n[2], {call.dtype}))),
+       TENSORS(weft::arange(n[0], n[1], n[2], {call.dtype})),
        ARRAYS(arange(n[0], n[1], n[2], call.dtype))},
       {"arange of a count", "arange(#0, @)", "count", 1,
-       TENSORS(placed(weft::arange(n[0], {call.dtype}))),
+       TENSORS(weft::arange(n[0], {call.dtype})),
        ARRAYS(arange(0, n[0], 1, call.dtype))},
       {"arange of floats", "arange($0, $1, $2, @)", "reals", 1,
-       TENSORS(placed(weft::arange(a[0].number, a[1].number, a[2].number, {call.dtype}))),
+       TENSORS(weft::arange(a[0].number, a[1].number, a[2].number, {call.dtype})),
        ARRAYS(arange(a[0]->reals[0], a[1]->reals[0], a[2]->reals[0], call.dtype))},
       {"linspace", "linspace($0, $1, #0, @)", "reals", 1,
-       TENSORS(placed(weft::linspace(a[0].number, a[1].number, n[0], {call.dtype}))),
+       TENSORS(weft::linspace(a[0].number, a[1].number, n[0], {call.dtype})),
        ARRAYS(linspace(a[0]->reals[0], a[1]->reals[0], n[0], call.dtype))},
       {"eye", "eye(#0, #1, @)", "eye", 1,
-       TENSORS(placed(weft::eye(n[0], n[1], {call.dtype}))),
+       TENSORS(weft::eye(n[0], n[1], {call.dtype})),
        ARRAYS(eye(n[0], n[1], call.dtype))},
   };
   return table;

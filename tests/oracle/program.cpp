@@ -6,8 +6,6 @@
 #include <cstring>
 #include <sstream>
 
-#include "tests/cuda/device.hpp"
-
 namespace oracle {
 
 using weft::At;
@@ -154,7 +152,7 @@ Tensor make_tensor(const Array& array, Memory memory) {
     tensor = weft::slice(plain(pad(array, -1, 1, 1, 1)), -1, 1, -1, 2);
   else
     tensor = plain(array);
-  return weft::to(tensor, weft::test::test_device());
+  return tensor;
 }
 
 Array read(const Tensor& tensor) {

@@ -5,17 +5,13 @@
 #include <string>
 
 #include "base/fail.hpp"
+#include "tests/message_of.hpp"
 
 namespace weft::test {
 
 template <class F>
 void refused(F bad, const std::string& words, Loc loc = Loc::current()) {
-  std::string message = "(nothing thrown)";
-  try {
-    bad();
-  } catch (const Error& error) {
-    message = error.what();
-  }
+  const std::string message = message_of(bad);
   CAPTURE(words);
   CAPTURE(message);
   CHECK(message.find(words) != std::string::npos);
