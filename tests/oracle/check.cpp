@@ -263,16 +263,23 @@ std::string compare_bits(const char* executor, const std::vector<Array>& want, c
   }
   return {};
 }
-// Bits are promised everywhere but for the order of additions that a matrix product leaves open: of which results, by
-// what depends on a product. A gradient depends on what its place leads to.
+// On a device the threads of a row follow from the narrowest dtype that a kernel reads (docs/numerics.md).
+bool are_of_several_widths(const Program& program) {
+  return std::ranges::any_of(program.inputs, [&](const auto& input) {
+    return info(input.dtype).bits != info(program.inputs.front().dtype).bits;
+  });
+}
+// Bits are promised everywhere but for the order of additions that a matrix product leaves open, and on a device a
+// program of several widths: of which results, by what depends on one. A gradient depends on what its place leads to.
 std::vector<bool> bits_promised(const Program& program, std::size_t results) {
   const std::size_t inputs = program.inputs.size(), values = inputs + program.calls.size();
-  std::vector<bool> open(values, false), read(values, false);
+  const bool all_open = !weft::test::on_the_host() && are_of_several_widths(program);
+  std::vector<bool> open(values, all_open), read(values, false);
   std::vector<std::vector<bool>> leads(inputs, std::vector<bool>(values, false));  // from an input to a value
   for (std::size_t i = 0; i < inputs; ++i) leads[i][i] = read[i] = true;
   for (std::size_t v = inputs; v < values; ++v) {
     const Call& call = program.calls[v - inputs];
-    open[v] = std::string(functions()[static_cast<std::size_t>(call.function)].name) == "matmul";
+    open[v] = open[v] || std::string(functions()[static_cast<std::size_t>(call.function)].name) == "matmul";
     for (const Argument& argument : call.arguments) {
       if (argument.kind != Argument::Kind::value) continue;
       const auto operand = static_cast<std::size_t>(argument.value);
