@@ -171,8 +171,8 @@ class Cutter {
   }
   static bool is_elementwise(const Node& node) {
     const OpKind kind = info(node.op).kind;
-    return node.output_count == 1 && (kind == OpKind::pointwise || kind == OpKind::cast || kind == OpKind::view ||
-                                      kind == OpKind::random);
+    return node.output_count == 1 &&
+           (kind == OpKind::pointwise || kind == OpKind::cast || kind == OpKind::view || kind == OpKind::random);
   }
   bool is_known_free(const Node& node) const {
     const auto found = free_.find(&node);
@@ -242,7 +242,12 @@ class Cutter {
     reads[graph_.number(sent)] = true;
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = *graph_.nodes[i].node();
-      if (is_free(node) || origins_.contains(&node)) continue;
+      if (is_free(node)) continue;
+      if (origins_.contains(&node)) {  // of other values that come it waits too
+        waits[i] = is_sent(node) && places_[i] == device &&
+                   !waited_for_.contains({key(device), numbers_.at(graph_.nodes[i].word())});
+        continue;
+      }
       bool is_reader = false, is_late = is_sent(node) ? type_of(node.input(0)).device != device : places_[i] != device;
       for (const Tensor& operand : node.inputs()) {
         is_reader = is_reader || reads[graph_.number(operand)];

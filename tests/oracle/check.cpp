@@ -263,7 +263,7 @@ std::string compare_bits(const char* executor, const std::vector<Array>& want, c
   }
   return {};
 }
-// On a device the threads of a row follow from the narrowest dtype that a kernel reads (docs/numerics.md).
+// On a device the threads of a row follow from the widths of the dtypes that a kernel reads too (docs/numerics.md).
 bool are_of_several_widths(const Program& program) {
   return std::ranges::any_of(program.inputs, [&](const auto& input) {
     return info(input.dtype).bits != info(program.inputs.front().dtype).bits;
