@@ -222,7 +222,8 @@ TEST_CASE("a loop on two devices is refused with its line") {
 }
 
 TEST_CASE("operands of two devices are refused, eagerly and compiled, with the names of both") {
-  const Tensor a = ones({2, 3}, {.device = first}).eval(), b = ones({2, 3}, {.device = second}).eval();
+  // Not of one number, which is made wherever it is needed.
+  const Tensor a = to(sample({2, 3}, 1), first).eval(), b = to(sample({2, 3}, 2), second).eval();
   const auto both = [](const Tensor& a, const Tensor& b) { return a * b; };
   const auto refused = [](const std::string& message, const char* operation, const char* operands) {
     CAPTURE(message);
