@@ -37,8 +37,7 @@ std::vector<JoinedParts::Part> JoinedParts::compilations(const Compilation& whol
   return all;
 }
 
-// Nothing behind the part reads the argument, and nothing there can fail: then what the part writes in its place is
-// what the call leaves.
+// Whether no later part reads the argument or can fail. Then the part may write the result over the argument.
 bool JoinedParts::may_write_in_place(std::size_t part, int argument) const {
   return std::all_of(cut_->parts.begin() + static_cast<std::ptrdiff_t>(part) + 1, cut_->parts.end(),
                      [=](const CutPart& later) {

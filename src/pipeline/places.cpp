@@ -142,8 +142,8 @@ class Cutter {
     return number;
   }
 
-  // What a value of an earlier part of the device is computed from by elementwise operations, where these are done once
-  // more: that saves no more bytes between parts than the value has. Nothing where it is saved itself.
+  // A value of an earlier part of the device is computed again from these by elementwise operations, where they take no
+  // more bytes between parts than the value does. Nothing: the value itself is kept.
   std::optional<std::vector<Tensor>> leaves_if_made_again(const Tensor& value, Device device) const {
     constexpr std::size_t most_leaves = 6, most_nodes = 64;
     std::vector<Tensor> leaves, stack{value};

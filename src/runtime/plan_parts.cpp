@@ -170,25 +170,32 @@ void PlanParts::run(std::span<void* const> arguments, std::span<void* const> res
     const auto copy = copied_by_.find(static_cast<std::size_t>(value));
     if (copy != copied_by_.end() && frame.done[copy->second]) frame.done[copy->second]->hold(device);
   };
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    const Part& part = parts_[p];
-    if (!part.plan) {
-      wait_for_copy(part.arguments.front(), *copy_from(p));
-      run_copy(frame, p);
-      continue;
+  // What follows the call on a device may read what was copied there, and write where it was: also where a check has
+  // failed, and the results are given back.
+  const auto end = [&] {
+    for (const auto& [value, part] : copied_by_) wait_for_copy(static_cast<int>(value), values_[value].device);
+  };
+  for (std::size_t p = 0; p < parts_.size(); ++p) try {
+      const Part& part = parts_[p];
+      if (!part.plan) {
+        wait_for_copy(part.arguments.front(), *copy_from(p));
+        run_copy(frame, p);
+        continue;
+      }
+      pointers_of(part.arguments, from);
+      pointers_of(part.results, to);
+      for (const int value : part.arguments) wait_for_copy(value, part.plan->device);
+      own.clear();
+      for (const std::span<Storage* const> list : {blocks, std::span<Storage* const>(frame.blocks)})
+        for (Storage* const block : list)
+          if (block && block->device == part.plan->device) own.push_back(block);
+      calls[p]->run(from, to, own);
+      calls[p].reset();
+    } catch (...) {
+      end();
+      throw;
     }
-    pointers_of(part.arguments, from);
-    pointers_of(part.results, to);
-    for (const int value : part.arguments) wait_for_copy(value, part.plan->device);
-    own.clear();
-    for (const std::span<Storage* const> list : {blocks, std::span<Storage* const>(frame.blocks)})
-      for (Storage* const block : list)
-        if (block && block->device == part.plan->device) own.push_back(block);
-    calls[p]->run(from, to, own);
-    calls[p].reset();
-  }
-  // What comes after the call on a device may read what was copied there, and write where it was.
-  for (const auto& [value, part] : copied_by_) wait_for_copy(static_cast<int>(value), values_[value].device);
+  end();
 }
 
 std::size_t step_count(const Plan& plan) {

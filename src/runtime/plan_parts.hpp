@@ -39,7 +39,7 @@ class PlanParts {
   // The first and the last part that has the value.
   std::pair<std::size_t, std::size_t> life_of(std::size_t value) const { return lives_[value]; }
   // As weft::runtime::run does it. All memory is there before the first part runs; a check that fails is thrown before
-  // the part behind it runs. Thread-safe.
+  // the part after it runs. Thread-safe.
   void run(std::span<void* const> arguments, std::span<void* const> results, std::span<const std::int64_t> symbols,
            std::span<Storage* const> blocks) const;
 
