@@ -1,0 +1,96 @@
+// several_devices DRIVER: functions whose values are on two devices compile and run with each option, and what can't be
+// is refused in words. DRIVER is the path of the stand-in (bench/no_gpu), which has two devices and computes nothing.
+// Ends with 0 when all is right.
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <weft/checkpoint.hpp>
+#include <weft/cuda.hpp>
+#include <weft/weft.hpp>
+
+using namespace weft;
+
+namespace {
+
+constexpr Device first = Device::cuda(0), second = Device::cuda(1);
+int failed = 0;
+
+void check(bool is_right, const char* what) {
+  if (is_right) return;
+  std::printf("wrong: %s\n", what);
+  ++failed;
+}
+template <class F>
+std::string message_of(F f) {
+  try {
+    f();
+    return {};
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+struct Net {
+  nn::Linear a{64, 64}, b{64, 64};
+  Tensor operator()(const Tensor& x) const { return b(to(gelu(a(x)), b.weight->device())); }
+  WEFT_MEMBERS(a, b)
+};
+Tensor step(Net& net, const Tensor& x) {
+  auto [loss, slopes] = value_and_grad([&](const Net& n) { return mean(square(n(x))); }, net);
+  tree::for_each(net, slopes, [](Param& p, const Param& slope) { p = p - slope * 0.1; });
+  return loss;
+}
+
+}  // namespace
+
+int main() {
+  setenv("FAKE_DEVICES", "2", 1);
+  Generator numbers(1);
+  const auto drawn = [&](Device device) { return to(normal({32, 64}, 0, 1, numbers), device).eval(); };
+  const Tensor x = drawn(first), y = drawn(second);
+  const struct {
+    const char* name;
+    CompileOptions options;
+  } all[] = {{"plain", {}},
+             {"memory_budget", {.memory_budget = 0.5}},
+             {"dynamic", {.dynamic = true}},
+             {"constant_parameters", {.constant_parameters = true}},
+             {"O0", {.level = Level::O0}},
+             {"max_autotune", {.mode = CompileMode::max_autotune}},
+             {"reduce_overhead", {.mode = CompileMode::reduce_overhead}},
+             {"async", {.async = true}}};
+  for (const auto& [name, options] : all) {
+    Net net;
+    nn::to(net.a, first);
+    nn::to(net.b, second);
+    const auto f = compile(step, options);
+    const std::string message = message_of([&] {
+      for (int call = 0; call < 4; ++call) f(net, x).eval();
+    });
+    if (!message.empty()) std::printf("%s\n", message.c_str());
+    check(message.empty(), name);
+    check(net.a.weight->device() == first && net.b.weight->device() == second, "state changed its device");
+  }
+
+  const auto moved = compile([](const Tensor& x, const Tensor& y) { return to(softmax(x, -1), second) + y; });
+  check(message_of([&] { moved(x, y).eval(); }).empty(), "a value that is moved");
+  const std::string schedule = explain(moved, x, y).schedule;
+  check(schedule.find("part 0 on cuda:0") != schedule.npos && schedule.find("part 1 on cuda:1") != schedule.npos,
+        "explain shows the parts");
+  const auto mixed = compile([](const Tensor& x, const Tensor& y) { return x + y; });
+  check(message_of([&] { mixed(x, y); }).find("[add] operands live on different devices") == 0, "mixed operands");
+  const auto loop = compile([](const Tensor& x, const Tensor& y) {
+    using State = std::tuple<Tensor, Tensor, Tensor>;
+    return while_loop([](const State& state) { return std::get<0>(state) < 3; },
+                      [](const State& state) {
+                        const auto& [i, a, b] = state;
+                        return State(i + 1, a * 2, b + 1);
+                      },
+                      State(full({}, 0, {.dtype = DType::i64}), x, y));
+  });
+  const std::string refused = message_of([&] { loop(x, y); });
+  check(refused.find("one operation has values on cuda:0 and cuda:1") != refused.npos &&
+            refused.find("several_devices.cpp:") != refused.npos,
+        "a loop on two devices");
+  return failed == 0 ? 0 : 1;
+}
