@@ -134,7 +134,10 @@ template <class LossOf, class Model>
 void train(const Model& start, const Tensor& x, const Tensor& y, std::int64_t bucket_bytes, int steps) {
   const int size = distributed::size(), rank = distributed::rank();
   Model whole = start, parts = start;
-  optim::AdamW for_whole(whole, {.lr = 1e-2}), for_parts(parts, {.lr = 1e-2});
+  // The bias of an attention's keys has no effect: its gradient is what rounding leaves, 1e-9, of which the usual eps
+  // would make steps of a tenth of lr.
+  const optim::AdamWOptions options{.lr = 1e-2, .eps = 1e-6};
+  optim::AdamW for_whole(whole, options), for_parts(parts, options);
   const auto step = compile([](Model& model, optim::AdamW& optimizer, const Tensor& x, const Tensor& y) {
     auto [loss, gradients] = value_and_grad([&](const Model& m) { return LossOf()(m, x, y); }, model);
     optimizer.update(model, gradients);
