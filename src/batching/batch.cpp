@@ -60,6 +60,10 @@ Tensor Batcher::all(const Batched& value) const {
   return build.expand(value.value, type.shape);
 }
 
+void check_now(const Tensor& token, Loc loc) {
+  if (!recorder().trace()) token.eval(loc);
+}
+
 Tensor Batcher::spread(const Tensor& of_each, const Shape& shape) const {
   Shape ones = Shape::of(size_);
   for (int axis = 1; axis < shape.rank(); ++axis) ones.push_back(1);
@@ -100,6 +104,7 @@ std::vector<Batched> Batcher::run(const Graph& graph, std::span<const Batched> o
     const bool differs = std::ranges::any_of(given, &Batched::differs);
     if (!differs && !is_of_each(node, *this)) {
       for (Tensor& result : results_of(record_node(node, values))) mapped[i].push_back({std::move(result), false});
+      if (node.op == Op::check) check_now(mapped[i][0].value, node.loc);
       continue;
     }
     for (std::size_t k = 0; k < given.size(); ++k)

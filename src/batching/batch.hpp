@@ -72,6 +72,8 @@ bool has_positions(const Graph& graph);
 // Whether examples do it by themselves though they do not differ in its operands: each draws by itself, and, where some
 // are not active, fails by itself.
 bool is_of_each(const Node& node, const Batcher& batcher);
+// Outside of a trace a check is looked at when it is recorded.
+void check_now(const Tensor& token, Loc loc);
 // Whether no operation of a body refuses operands in which examples differ, and no tensor has as many axes as there may
 // be.
 bool can_batch(const Graph& graph);

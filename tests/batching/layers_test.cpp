@@ -189,6 +189,11 @@ TEST_CASE("checks count for examples that take the branch, and so do positions")
   CHECK(refused([&] { vmap([&](const Tensor& i) { return gather(table, i); })(at).eval(); }).find("out of range") !=
         std::string::npos);
   CHECK(refused([&] { vmap(fails)(at).eval(); }).find("out of range") != std::string::npos);
+  const Tensor beyond = full({}, 3, {.dtype = DType::i64}), part = ones({2});
+  CHECK(refused([&] { vmap([&](const Tensor& x) { return update_slice(x, part, 0, beyond); })(ones({3, 4})); })
+            .find("[update_slice] the position is out of range [0, 2]") != std::string::npos);
+  CHECK(refused([&] { vmap([&](const Tensor& x) { return slice(x, 0, Index(beyond), 2); })(ones({3, 4})); })
+            .find("[slice] the position is out of range [0, 2]") != std::string::npos);
   check_rows(guarded, {}, 0, at);
   // One position for all, of a branch that no example takes.
   const auto of_none = [&](const Tensor& i) {
