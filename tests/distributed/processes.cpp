@@ -1,5 +1,6 @@
 // What several processes do together, as one program that a launcher starts in each:
-//   processes [device] values,gradients,training,gpt,order,sizes,loops   some of these, on the host or on a device each
+//   processes [device] values,gradients,training,gpt,order,sizes,loops,pieces   some of these, on the host or on a
+//     device each
 //   processes [device] sharding,sharded_training,sharded_dtype,sharded_plan,sharded_files,sharded_refusals
 //     and of these (sharded.cpp)
 //   processes [device] plan_difference
@@ -24,6 +25,7 @@
 #include "examples/models/next_token.hpp"
 #include "runtime/processes/process_group.hpp"
 #include "tests/distributed/support.hpp"
+#include "weft/effects.hpp"
 #include "weft/loops.hpp"
 
 using namespace weft;
@@ -233,6 +235,38 @@ void loops() {
   for (const int rows : {3, 5}) EXPECT(near(f(on_device(ones({rows, 4}))), on_device(full({4}, rows * size))));
 }
 
+// Collectives on both sides of code of the host, each in a run of steps that a device replays as a graph of its own.
+void pieces() {
+  const int size = distributed::size(), rank = distributed::rank();
+  const auto f = compile([](const Tensor& x) {
+    const Tensor sums = distributed::all_reduce(sum(exp(softmax(x, -1) * 3), 0));
+    const Tensor scaled = softmax(sums, 0) * 5;
+    const Tensor seen = host_call(
+        ResultType{{9}}, [](const Tensor& sums) { return sums * 2; }, scaled);
+    const Tensor part = distributed::all_reduce(sum(tanh(x) * seen, 0), Reduction::mean);
+    return std::pair(softmax(part, 0) * 7, distributed::all_gather(reshape(sum(x * seen), {1})));
+  });
+  const auto expected = [&](const std::vector<Tensor>& all) {
+    Tensor sums = zeros({9}), part = zeros({9});
+    std::vector<Tensor> each;
+    for (const Tensor& x : all) sums = sums + sum(exp(softmax(x, -1) * 3), 0);
+    const Tensor seen = softmax(sums, 0) * 10;
+    for (const Tensor& x : all) {
+      part = part + sum(tanh(x) * seen, 0) / size;
+      each.push_back(sum(x * seen));
+    }
+    return std::pair(softmax(part, 0) * 7, stack(each));
+  };
+  for (int call = 0; call < 6; ++call) {
+    std::vector<Tensor> all;
+    for (int each = 0; each < size; ++each) all.push_back(sin(reshape(arange(45), {5, 9}) * 0.7 + (call + 3 * each)));
+    const auto [a, b] = f(on_device(all[static_cast<std::size_t>(rank)]));
+    const auto [a_expected, b_expected] = expected(all);
+    EXPECT(near(a, on_device(a_expected), 1e-5));
+    EXPECT(near(b, on_device(b_expected), 1e-4));
+  }
+}
+
 // ---- what goes wrong ------------------------------------------------------------------------------------------------
 
 int difference() {
@@ -418,6 +452,7 @@ int main(int argc, char** argv) {
                {"order", order},
                {"sizes", sizes},
                {"loops", loops},
+               {"pieces", pieces},
                {"sharding", sharding},
                {"sharded_training", sharded_training},
                {"sharded_dtype", sharded_dtype},
