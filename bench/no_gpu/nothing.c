@@ -16,7 +16,8 @@
 // fake_fail_checks(1): checks that this thread launches fail, until fake_fail_checks(0); fake_refuse_modules(n): the
 // next n modules can't be loaded; fake_counts(n): how many launches were made one by one so far, how many graphs were
 // launched, and how many launches these had, how many launches of graphs were changed; fake_digest(): of all launches
-// since it was asked last, with what they were given (tests/stand_in).
+// since it was asked last, with what they were given; fake_waits(): how often the host has waited for a stream
+// (tests/stand_in).
 #define _GNU_SOURCE
 #include <stdatomic.h>
 #include <stdint.h>
@@ -60,10 +61,34 @@ int cuDeviceGetAttribute(int* v, int a, int d) {
   *v = a == 16 ? 132 : a == 75 ? 9 : a == 76 ? 0 : a == 97 ? 232448 : 1;
   return 0;
 }
-NEW(cuDevicePrimaryCtxRetain)
-OK(cuCtxSetCurrent)
-NEW(cuStreamCreate)
-OK(cuStreamSynchronize)
+// A context is one of these; a stream and an event point to that in which they were made.
+static char contexts[64];
+static _Thread_local void* context;
+int cuDevicePrimaryCtxRetain(void** p, int device) {
+  *p = &contexts[device];
+  return 0;
+}
+int cuCtxSetCurrent(void* p) {
+  context = p;
+  return 0;
+}
+int cuCtxGetCurrent(void** p) {
+  *p = context;
+  return 0;
+}
+static int of_context(void** p) {
+  void** made = malloc(sizeof(void*));
+  *made = context;
+  *p = made;
+  return 0;
+}
+int cuStreamCreate(void** p) { return of_context(p); }
+static _Atomic int waits;
+int cuStreamSynchronize() {
+  ++waits;
+  return 0;
+}
+int fake_waits(void) { return waits; }
 // A graph is its launches: what a kernel is given as words, by which a check fails.
 struct Launched {
   void* function;
@@ -96,8 +121,13 @@ int cuStreamEndCapture(void* s, void** g) {
   captured = NULL;
   return 0;
 }
-NEW(cuEventCreate)
-OK(cuEventRecord) OK(cuEventDestroy_v2) OK(cuEventSynchronize) int cuEventElapsedTime(float* f, void* a, void* b) {
+int cuEventCreate(void** p) { return of_context(p); }
+int cuEventRecord(void** event, void** stream) { return *event == *stream ? 0 : 400; }
+int cuEventDestroy_v2(void* event) {
+  free(event);
+  return 0;
+}
+ OK(cuEventSynchronize) int cuEventElapsedTime(float* f, void* a, void* b) {
   *f = 1;
   return 0;
 }

@@ -4,10 +4,13 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <span>
 
 #include "weft/dtype.hpp"
 
 namespace weft {
+
+struct Storage;
 
 // What a device's queue holds at some time.
 class Moment {
@@ -21,8 +24,10 @@ class Moment {
 
 struct BetweenDevices {
   std::unique_ptr<Moment> (*moment)(Device device);
-  // Work of the device that has the value, which waits for nothing but its own queue.
-  void (*copy)(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes);
+  // Work of the device that has the value, which waits for nothing but its own queue. `blocks`: memory of that device,
+  // among it what is read.
+  void (*copy)(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes,
+               std::span<Storage* const> blocks);
 };
 inline constinit std::atomic<const BetweenDevices*> between_devices{nullptr};
 

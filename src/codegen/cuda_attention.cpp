@@ -127,8 +127,8 @@ std::vector<Kernel> cuda_attention(const CudaAttention& call) {
     add(part, name, 128, arguments + ", " + captured + ", unsigned char* states",
         "after_earlier_kernels();\n  attention_tiles<" + tile + ", " + by_keys + ">(arguments, captured, states)");
   };
-  add(Part::lists, "_lists", 32, "const unsigned char* states, int* counts, int* tiles, int* before, int width",
-      "after_earlier_kernels();\n  attention_lists(states, counts, tiles, before, width)");
+  add(Part::lists, "_lists", 32, "const unsigned char* states, int* counts, int* tiles, int* before, int rows, int width",
+      "after_earlier_kernels();\n  attention_lists(states, counts, tiles, before, rows, width)");
   if (call.is_backward) add_tiles(Part::tiles_by_keys, "_tiles_by_keys", "true");
   if (!call.is_backward || !call.on_hopper) add_tiles(Part::tiles, "_tiles", "false");
   if (values_apart) add_pass(Part::by_values, "_by_values");

@@ -58,7 +58,7 @@ class Writer {
       return std::string("  static constexpr bool ") + name + " = " + (value ? "true" : "false") + ";\n";
     };
     made.text = "struct Captured {\n" + flag("changes_scores", made.changes_scores) + flag("masks", made.masks) +
-                flag("has_band", is_causal);
+                flag("is_causal", is_causal);
     const bool drops = dropout.probability > 0;
     // Written after the functions, which say what is read.
     const std::string in_ranges = made.masks ? mask_in_ranges() : "";

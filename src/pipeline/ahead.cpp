@@ -32,10 +32,9 @@ std::jthread started(Work work) {
   }
 }
 
-// Of graphs and the bodies that they call: the device that multiplies, the host where none does; and what libraries
-// will be asked.
+// Of graphs and the bodies that they call: the devices that multiply, and what libraries will be asked.
 struct Wanted {
-  Device products;
+  std::vector<Device> products;
   Providers::Questions questions;
   std::set<const Callee*> seen;
 
@@ -44,7 +43,7 @@ struct Wanted {
       const Node& node = *value.node();
       const Device device = node.type.device;
       if (device.type == Device::Type::cpu) continue;
-      if (node.op == Op::matmul) products = device;
+      if (node.op == Op::matmul && std::ranges::find(products, device) == products.end()) products.push_back(device);
       providers::all().add_questions(node, device, questions);
       if (const Callee* const called = node.callee(); called && seen.insert(called).second) add(called->body);
     }
@@ -79,7 +78,7 @@ std::vector<std::jthread> ask_libraries(std::span<const Graph> graphs) {
   Wanted wanted;
   for (const Graph& graph : graphs) wanted.add(graph);
   std::vector<std::jthread> threads;
-  if (const Device device = wanted.products; device.type != Device::Type::cpu) {
+  for (const Device device : wanted.products) {
     if (!runtime::cuda::find_device(device)) return {};
     if (!runtime::cuda::products_are_open(device))
       threads.push_back(started([device] { runtime::cuda::open_products(device); }));

@@ -68,6 +68,7 @@ std::optional<AttentionNode> attention_node(const Node& node) {
   fixed.has_mask = !called.has_mods() && more == 1;
   fixed.scale = static_cast<float>(called.scale);
   fixed.is_causal = called.is_causal;
+  if (fixed.has_mask && fixed.is_causal) return {};  // no kernel has both
   fixed.is_deterministic = !options().unordered_sums;
   for (const Tensor& operand : node.inputs()) made.types.push_back(type_of(operand));
   made.types.push_back(node.type);

@@ -466,6 +466,7 @@ class PlanCall final : public BegunCall {
       : plan_(plan), taken_(*plan.prepared, symbols, nullptr, arena) {}
   void run(std::span<void* const> arguments, std::span<void* const> results,
            std::span<Storage* const> blocks) override {
+    device_interface(plan_.device.type).enter(plan_.device);  // calls of other devices have begun since
     plan_.prepared->run(plan_, taken_, arguments, results, blocks, /*checks_wait=*/false, {});
   }
 

@@ -20,7 +20,7 @@ struct PlanParts::Frame {
   std::vector<std::byte*> arenas;              // by part; null: it has its own
   std::vector<void*> pointers;                 // by value
   std::vector<std::unique_ptr<Moment>> begun;  // by device: when the call began
-  std::vector<std::unique_ptr<Moment>> done;   // by part: a copy from one device to another
+  std::vector<std::unique_ptr<Moment>> done;   // by part: of a copy
 
   explicit Frame(std::size_t devices) : blocks(devices, nullptr) {}
   Frame(const Frame&) = delete;
@@ -74,7 +74,7 @@ std::unique_ptr<PlanParts::Frame> PlanParts::take() const {
   const BetweenDevices* const between = between_devices.load(std::memory_order_acquire);
   for (const Device device : devices_) frame->begun.push_back(is_on_device(device) ? between->moment(device) : nullptr);
   for (std::size_t part = 0; part < parts_.size(); ++part)
-    if (const auto from = copy_from(part); from && is_on_device(*from)) frame->done[part] = between->moment(*from);
+    if (const auto from = copy_from(part)) frame->done[part] = between->moment(*from);
   return frame;
 }
 void PlanParts::give_back(std::unique_ptr<Frame> frame) const {
@@ -128,19 +128,17 @@ std::optional<Device> PlanParts::copy_from(std::size_t part) const {
 
 // The place that a copy writes was last used before the call began, so it waits for that alone. Who reads the value
 // waits for the copy.
-void PlanParts::run_copy(Frame& frame, std::size_t part) const {
+void PlanParts::run_copy(Frame& frame, std::size_t part, std::span<Storage* const> blocks) const {
   const auto source = static_cast<std::size_t>(parts_[part].arguments.front()),
              target = static_cast<std::size_t>(parts_[part].results.front());
   const Device from = values_[source].device, to = values_[target].device;
   const auto bytes =
       static_cast<std::size_t>(storage_bytes(values_[source].dtype, frame.numbers[elements_.begin + source]));
-  if (!frame.done[part])
-    return device_interface(to.type).copy(frame.pointers[target], to, frame.pointers[source], from, bytes, nullptr);
   if (bytes == 0) return;
   const auto device = static_cast<std::size_t>(std::ranges::find(devices_, to) - devices_.begin());
   frame.begun[device]->hold(from);
   between_devices.load(std::memory_order_acquire)
-      ->copy(frame.pointers[target], to, frame.pointers[source], from, bytes);
+      ->copy(frame.pointers[target], to, frame.pointers[source], from, bytes, blocks);
   frame.done[part]->set();
 }
 
@@ -160,6 +158,13 @@ void PlanParts::run(std::span<void* const> arguments, std::span<void* const> res
     if (parts_[p].plan) calls[p] = begin(*parts_[p].plan, symbols, frame.arenas[p]);
   std::vector<void*> from, to;
   std::vector<Storage*> own;
+  const auto blocks_of = [&](Device device) -> std::span<Storage* const> {
+    own.clear();
+    for (const std::span<Storage* const> list : {blocks, std::span<Storage* const>(frame.blocks)})
+      for (Storage* const block : list)
+        if (block && block->device == device) own.push_back(block);
+    return own;
+  };
   const auto pointers_of = [&](const std::vector<int>& list, std::vector<void*>& pointers) {
     pointers.clear();
     for (const int value : list) pointers.push_back(frame.pointers[static_cast<std::size_t>(value)]);
@@ -168,7 +173,7 @@ void PlanParts::run(std::span<void* const> arguments, std::span<void* const> res
     if (moment) moment->set();
   const auto wait_for_copy = [&](int value, Device device) {
     const auto copy = copied_by_.find(static_cast<std::size_t>(value));
-    if (copy != copied_by_.end() && frame.done[copy->second]) frame.done[copy->second]->hold(device);
+    if (copy != copied_by_.end()) frame.done[copy->second]->hold(device);
   };
   // What follows the call on a device may read what was copied there, and write where it was: also where a check has
   // failed, and the results are given back.
@@ -178,18 +183,15 @@ void PlanParts::run(std::span<void* const> arguments, std::span<void* const> res
   for (std::size_t p = 0; p < parts_.size(); ++p) try {
       const Part& part = parts_[p];
       if (!part.plan) {
-        wait_for_copy(part.arguments.front(), *copy_from(p));
-        run_copy(frame, p);
+        const Device device = *copy_from(p);
+        wait_for_copy(part.arguments.front(), device);
+        run_copy(frame, p, blocks_of(device));
         continue;
       }
       pointers_of(part.arguments, from);
       pointers_of(part.results, to);
       for (const int value : part.arguments) wait_for_copy(value, part.plan->device);
-      own.clear();
-      for (const std::span<Storage* const> list : {blocks, std::span<Storage* const>(frame.blocks)})
-        for (Storage* const block : list)
-          if (block && block->device == part.plan->device) own.push_back(block);
-      calls[p]->run(from, to, own);
+      calls[p]->run(from, to, blocks_of(part.plan->device));
       calls[p].reset();
     } catch (...) {
       end();

@@ -49,7 +49,7 @@ class PlanParts {
   void give_back(std::unique_ptr<Frame> frame) const;
   void compute(Frame& frame, std::span<const std::int64_t> symbols) const;
   std::optional<Device> copy_from(std::size_t part) const;
-  void run_copy(Frame& frame, std::size_t part) const;
+  void run_copy(Frame& frame, std::size_t part, std::span<Storage* const> blocks) const;
 
   std::vector<PartValue> values_;
   std::vector<Part> parts_;

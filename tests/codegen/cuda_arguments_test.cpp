@@ -130,8 +130,6 @@ std::string all_structs() {
                                                             MEMBER(A, dk),
                                                             MEMBER(A, dv),
                                                             COUNTS(A),
-                                                            MEMBER(A, before),
-                                                            MEMBER(A, after),
                                                             MEMBER(A, heads_together),
                                                             MEMBER(A, blocks)}) +
          same_struct<H>("HopperAttentionArguments",

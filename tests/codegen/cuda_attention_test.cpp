@@ -22,7 +22,7 @@ namespace {
 std::string functions(bool changes_scores, bool masks, int draws_together = 0) {
   const auto flag = [](bool value) { return value ? "true" : "false"; };
   return std::string("struct Captured {\n  static constexpr bool changes_scores = ") + flag(changes_scores) +
-         ", masks = " + flag(masks) + ", has_band = " + flag(!masks) +
+         ", masks = " + flag(masks) + ", is_causal = " + flag(!masks) +
          ";\n  static constexpr int mask_reads = -1, draws_together = " + std::to_string(draws_together) +
          ";\n  using Group = unsigned;\n  static constexpr unsigned least_kept = 1677722;\n  static constexpr float "
          "kept = 0.9f;\n"

@@ -22,7 +22,7 @@ std::string functions(bool changes_scores, bool masks) {
   const auto flag = [](bool value) { return value ? "true" : "false"; };
   return std::string("struct Captured {\n  static constexpr bool changes_scores = ") + flag(changes_scores) +
          ", masks = " + flag(masks) +
-         ", has_band = false;\n  static constexpr int mask_reads = -1, draws_together = 0;\n  const int* document;\n  float cap;\n};\n"
+         ", is_causal = false;\n  static constexpr int mask_reads = -1, draws_together = 0;\n  const int* document;\n  float cap;\n};\n"
          "WEFT_DEVICE float weft_score(float score, int, int, int, int, const Captured& captured) {\n"
          "  return captured.cap * attention::tanh_of(score / captured.cap);\n}\n"
          "WEFT_DEVICE float weft_score_gradient(float score, int, int, int, int, const Captured& captured) {\n"

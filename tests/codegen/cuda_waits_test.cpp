@@ -56,7 +56,7 @@ std::vector<Waiting> all_that_wait() {
          .value_features = 64,
          .masks = true,
          .on_hopper = on_hopper,
-         .functions = "struct Captured {\n  static constexpr bool changes_scores = false, masks = true, has_band = "
+         .functions = "struct Captured {\n  static constexpr bool changes_scores = false, masks = true, is_causal = "
                       "false;\n  static constexpr int mask_reads = -1, draws_together = 0;\n  long none;\n};\n"
                       "WEFT_DEVICE bool weft_sees(int, int, int q, int k, const Captured&) { return q >= k; }\n"}))
       all.push_back({made});

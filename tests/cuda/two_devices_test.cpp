@@ -184,6 +184,25 @@ TEST_CASE("a check that fails on the second device is thrown by the call, and st
   CHECK(same(v, before_v * 2));
 }
 
+TEST_CASE("a check that is still to fail is told who has its value on another device") {
+  const auto look_up = compile([](const Tensor& table, const Tensor& rows, const Tensor& x) {
+    Tensor slow = x;
+    for (int i = 0; i < 40; ++i) slow = matmul(slow, x) * 0.01;
+    const Tensor moved = rows + cast(sum(slow) * 0, DType::i64);  // the check waits for all of that
+    return gather(table, moved);
+  });
+  const auto send = compile([](const Tensor& x) { return to(x * 2, second) + 1; });
+  const Tensor table = to(sample({4, 3}, 1), first).eval(), x = to(sample({2048, 2048}, 2), first).eval();
+  const auto rows = [](std::int64_t last) { return to(from_list<std::int64_t>({0, 3, last}), first).eval(); };
+  const Tensor good = rows(1), bad = rows(9);
+  for (int i = 0; i < 4; ++i) send(look_up(table, good, x)).eval();
+  cuda::synchronize(first);
+  const std::string message =
+      message_of([&] { static_cast<void>(to(send(look_up(table, bad, x)), Device::cpu()).eval()); });
+  CHECK(message.find("out of range") != message.npos);
+  CHECK(message_of([&] { static_cast<void>(to(send(look_up(table, good, x)), Device::cpu()).eval()); }).empty());
+}
+
 TEST_CASE("parts of two devices are explained, profiled, and called by several threads") {
   const auto f = compile([](const Tensor& x) { return to(softmax(to(cumsum(x, 1) * 0.1, second), -1), first) + x; });
   const Tensor x = sample({64, 300}, 1), there = to(x, first).eval();

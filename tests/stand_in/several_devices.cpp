@@ -1,11 +1,15 @@
 // several_devices DRIVER: functions whose values are on two devices compile and run with each option, and what can't be
 // is refused in words. DRIVER is the path of the stand-in (bench/no_gpu), which has two devices and computes nothing.
 // Ends with 0 when all is right.
+#include <dlfcn.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <weft/checkpoint.hpp>
 #include <weft/cuda.hpp>
+#include <weft/interop/dlpack.hpp>
+#include <weft/offload.hpp>
 #include <weft/weft.hpp>
 
 using namespace weft;
@@ -41,10 +45,26 @@ Tensor step(Net& net, const Tensor& x) {
   return loss;
 }
 
+// The same with what the first layer keeps for its derivative in the host's memory.
+Tensor offloaded_step(Net& net, const Tensor& x) {
+  auto [loss, slopes] = value_and_grad(
+      [&](const Net& n) {
+        const Tensor y = offload([&](const Tensor& x) { return gelu(n.a(gelu(n.a(x)))); })(x);
+        return mean(square(n.b(to(y, n.b.weight->device()))));
+      },
+      net);
+  tree::for_each(net, slopes, [](Param& p, const Param& slope) { p = p - slope * 0.1; });
+  return loss;
+}
+
 }  // namespace
 
-int main() {
+int main(int count, char** arguments) {
   setenv("FAKE_DEVICES", "2", 1);
+  void* const driver = count == 2 ? dlopen(arguments[1], RTLD_NOW) : nullptr;
+  const auto waits = driver ? reinterpret_cast<int (*)()>(dlsym(driver, "fake_waits")) : nullptr;
+  const auto make_current = driver ? reinterpret_cast<int (*)(void*)>(dlsym(driver, "cuCtxSetCurrent")) : nullptr;
+  if (!waits || !make_current) return 2;
   Generator numbers(1);
   const auto drawn = [&](Device device) { return to(normal({32, 64}, 0, 1, numbers), device).eval(); };
   const Tensor x = drawn(first), y = drawn(second);
@@ -72,6 +92,35 @@ int main() {
     check(net.a.weight->device() == first && net.b.weight->device() == second, "state changed its device");
   }
 
+  // Parts of both devices have begun when the first one runs: it does so in its own device's context.
+  Net net;
+  nn::to(net.a, first);
+  nn::to(net.b, second);
+  const auto offloads = compile(offloaded_step);
+  const std::string offloaded = message_of([&] {
+    for (int call = 0; call < 4; ++call) offloads(net, x).eval();
+  });
+  if (!offloaded.empty()) std::printf("%s\n", offloaded.c_str());
+  check(offloaded.empty(), "values in the host's memory");
+
+  // Others may change what is current.
+  make_current(nullptr);
+  check(message_of([] { cuda::Event(first).record(); }).empty(), "an event, where another context was current");
+
+  // Memory of others is given back when the copy that reads it has ended.
+  const auto copies = compile([](const Tensor& x) { return to(x, second) * 2; });
+  auto* const managed = to_dlpack(x);
+  static int (*const waits_so_far)() = waits;
+  static int waits_at_end = 0;
+  static auto* const give_back = managed->deleter;
+  managed->deleter = [](auto* given) {
+    waits_at_end = waits_so_far();
+    give_back(given);
+  };
+  Tensor adopted = from_dlpack(managed), copied = copies(adopted).eval();
+  const int waits_before = waits();
+  adopted = {};
+  check(waits_at_end == waits_before + 1, "memory of others that a copy reads");
   const auto moved = compile([](const Tensor& x, const Tensor& y) { return to(softmax(x, -1), second) + y; });
   check(message_of([&] { moved(x, y).eval(); }).empty(), "a value that is moved");
   const std::string schedule = explain(moved, x, y).schedule;

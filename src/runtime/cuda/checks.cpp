@@ -1,5 +1,6 @@
 #include "runtime/cuda/checks.hpp"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -142,14 +143,25 @@ void require_good_block(Storage& storage) {
   block->maker.compare_exchange_strong(maker, 0, std::memory_order_relaxed);
 }
 
+// A check that may still fail is told with results on its own device: its word is there. Before a result is made on
+// another device it is waited for.
 void note_call(std::span<Storage* const> arguments, std::span<Storage* const> results, bool pending) {
   const std::uint64_t own = this_maker();
+  const auto reaches_others = [&](const DeviceBlock& argument) {
+    return std::ranges::any_of(results, [&](Storage* result) {
+      const DeviceBlock* const block = block_of(result);
+      return block && block->device != argument.device;
+    });
+  };
   const Device* waited = nullptr;  // arguments of one call are on one device, of a plan in parts on several
   for (Storage* const argument : arguments) {
     DeviceBlock* const block = block_of(argument);
     const std::uint64_t maker = block ? block->maker.load(std::memory_order_relaxed) : 0;
-    if (maker == own) pending = true;
-    if (maker == 0 || maker == own) continue;
+    if (maker == 0) continue;
+    if (maker == own && !reaches_others(*block)) {
+      pending = true;
+      continue;
+    }
     if (!waited || *waited != block->device) wait(block->device);
     waited = &block->device;
     require_good_block(*block);

@@ -94,10 +94,12 @@ class DeviceMoment final : public Moment {
 std::unique_ptr<Moment> moment(Device device) { return std::make_unique<DeviceMoment>(device); }
 
 // The memory that is read is not used again before, as that is work of the same device.
-void copy_between(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes) {
+void copy_between(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes,
+                  std::span<Storage* const> blocks) {
   share(from_device, to_device);
-  Stream* const stream = use(from_device).queue.stream;
-  check(driver().cuMemcpyDtoDAsync_v2(address(to), address(from), bytes, stream), "cuMemcpyDtoDAsync");
+  Queue& queue = use(from_device).queue;
+  note_work(&queue, {blocks});
+  check(driver().cuMemcpyDtoDAsync_v2(address(to), address(from), bytes, queue.stream), "cuMemcpyDtoDAsync");
 }
 
 void copy(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes, Queue* queue) {
@@ -115,7 +117,7 @@ void copy(void* to, Device to_device, const void* from, Device from_device, std:
     if (to_device != from_device) {  // whoever used the place before is waited for, and who reads it there waits
       DeviceMoment before(to_device), after(from_device);
       before.set(), before.hold(from_device);
-      copy_between(to, to_device, from, from_device, bytes);
+      copy_between(to, to_device, from, from_device, bytes, {});
       return after.set(), after.hold(to_device);
     }
     check(driver().cuMemcpyDtoDAsync_v2(address(to), address(from), bytes, stream), "cuMemcpyDtoDAsync");
@@ -282,11 +284,9 @@ DeviceState& use(Device device) {
     fail("cuda", {}, "cuda:", static_cast<int>(device.index),
          " was used before this process was forked: CUDA does not work in the child. Fork before the first use of a "
          "device, or start the program anew (exec)");
-  thread_local Context* current = nullptr;
-  if (current != slot.state.context) {
-    check(driver().cuCtxSetCurrent(slot.state.context), "cuCtxSetCurrent");
-    current = slot.state.context;
-  }
+  Context* current = nullptr;  // the program may have made another one current
+  check(driver().cuCtxGetCurrent(&current), "cuCtxGetCurrent");
+  if (current != slot.state.context) check(driver().cuCtxSetCurrent(slot.state.context), "cuCtxSetCurrent");
   return slot.state;
 }
 

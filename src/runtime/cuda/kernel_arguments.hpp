@@ -154,7 +154,7 @@ struct AttentionArguments {
   void *of_query, *of_key, *of_value;
   HeadStrides q, k, v, o, g, dq, dk, dv;
   AttentionCounts counts;
-  int before, after, heads_together;
+  int heads_together;
   BlockLists blocks;
 };
 struct HopperAttentionArguments {

@@ -82,6 +82,7 @@ const Driver& driver() {
                   WEFT_SYMBOL(cuDeviceGetAttribute),
                   WEFT_SYMBOL(cuDevicePrimaryCtxRetain),
                   WEFT_SYMBOL(cuCtxSetCurrent),
+                  WEFT_SYMBOL(cuCtxGetCurrent),
                   WEFT_SYMBOL(cuStreamCreate),
                   WEFT_SYMBOL(cuStreamSynchronize),
                   WEFT_SYMBOL(cuStreamBeginCapture_v2),

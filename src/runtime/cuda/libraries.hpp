@@ -76,6 +76,7 @@ struct Driver {
   int (*cuDeviceGetAttribute)(int* value, int attribute, int device);
   int (*cuDevicePrimaryCtxRetain)(Context** context, int device);
   int (*cuCtxSetCurrent)(Context* context);
+  int (*cuCtxGetCurrent)(Context** context);
   int (*cuStreamCreate)(Stream** stream, unsigned flags);
   int (*cuStreamSynchronize)(Stream* stream);
   int (*cuStreamBeginCapture_v2)(Stream* stream, int mode);

@@ -125,9 +125,8 @@ struct TensorCoreAttention::Launch {
 
   bool is_dependent = false;  // the next launch (begin_launch)
 
-  void queue(std::size_t function, std::int64_t x, std::int64_t y, std::int64_t z, auto&... parameters) const {
-    step.kernels_[function].launch({.queue = call.queue, .x = x, .y = y, .z = z, .dependent = is_dependent},
-                                   parameters...);
+  void queue(std::size_t function, std::int64_t blocks, auto&... parameters) const {
+    step.kernels_[function].launch({.queue = call.queue, .x = blocks, .dependent = is_dependent}, parameters...);
   }
   // Lists of the tiles to visit, in the workspace.
   void list(bool by_keys) {
@@ -152,16 +151,17 @@ struct TensorCoreAttention::Launch {
       is_dependent = !s.is_backward && begin_launch(step.device_, call.queue, follows);
     };
     begin_next(false);
-    queue(first + (s.is_backward && !by_keys ? 1 : 0), sizes.width, sizes.rows, sizes.lists, arguments.all,
+    queue(first + (s.is_backward && !by_keys ? 1 : 0), sizes.lists * sizes.rows * sizes.width, arguments.all,
           captured.front(), states);
     begin_next(true);
-    queue(lists, sizes.rows, sizes.lists, 1, states, counts, list_tiles, before, arguments.all.blocks.width);
+    BlockLists& blocks = arguments.all.blocks;
+    queue(lists, sizes.lists * sizes.rows, states, counts, list_tiles, before, blocks.rows, blocks.width);
   }
   void multiply(std::size_t function, std::int64_t rows, std::int64_t heads) {
     std::int64_t blocks = tiles(rows, step.call_.tile.rows) * s.batch * heads;
     if (step.call_.on_hopper) blocks = std::min<std::int64_t>(blocks, step.device_.multiprocessors);
-    if (step.call_.on_hopper) return queue(function, blocks, 1, 1, arguments, captured.front());
-    queue(function, blocks, 1, 1, arguments.all, captured.front());
+    if (step.call_.on_hopper) return queue(function, blocks, arguments, captured.front());
+    queue(function, blocks, arguments.all, captured.front());
   }
 };
 
@@ -211,8 +211,6 @@ void TensorCoreAttention::run(const StepCall& call) const {
        .dk = stride(Attended::of_key),
        .dv = stride(Attended::of_value),
        .counts = attention_counts(s),
-       .before = no_bound,
-       .after = s.is_causal ? 0 : no_bound,
        .heads_together = heads_together,
        .blocks = {}};
   if (call_.on_hopper) {
@@ -233,10 +231,10 @@ void TensorCoreAttention::run(const StepCall& call) const {
     a.progress = reinterpret_cast<int*>(call.workspace.data() + gradient.numbers() + gradient.sums());
     a.heads_together = heads_of_gradients(s);
   }
-  launch.queue(2, gradient.rows / rows_of_block, 1, 1, a);  // clears the counters too
+  launch.queue(2, gradient.rows / rows_of_block, a);  // clears the counters too
   launch.list(true);
   launch.multiply(0, s.keys, s.key_heads);
-  if (call_.on_hopper) return launch.queue(1, gradient.pieces, 1, 1, a);
+  if (call_.on_hopper) return launch.queue(1, gradient.pieces, a);
   if (call_.values_apart) launch.multiply(kernels_.size() - 1, s.keys, s.key_heads);
   launch.list(false);
   launch.multiply(1, s.queries, s.heads);
