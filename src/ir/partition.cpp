@@ -122,7 +122,7 @@ class Costs {
 
 class Partitioner {
  public:
-  Partitioner(const Graph& graph, const ForwardReads& reads, std::span<const double> times)
+  Partitioner(const Graph& graph, const ForwardReads& reads, std::span<const double> times, bool bounds_chains = false)
       : graph_(graph), costs_(graph), times_(times), nodes_(graph.nodes.size()) {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       const Node& node = *graph.nodes[i].node();
@@ -133,6 +133,7 @@ class Partitioner {
     for (const Tensor& output : graph.outputs) at(output).is_there = true;
     for (const Tensor& value : reads.values) at(value).is_read = true;
     for (const Tensor& value : reads.compared) nodes_[graph.number(value)].is_exact = true;
+    if (bounds_chains) bound_chains();
     for (std::size_t i = nodes_.size(); i-- > 0;) visit(i);
     build();
   }
@@ -166,6 +167,7 @@ class Partitioner {
     std::vector<Output> outputs;
     bool is_exact = false;      // a comparison depends on its bits
     bool is_candidate = false;  // one of its results is saved or computed again
+    bool ends_chain = false;    // it is saved
     Work work;
   };
   // A node that may be computed again, and what the edge from the source costs.
@@ -186,6 +188,21 @@ class Partitioner {
   Output& at(const Tensor& value) { return nodes_[graph_.number(value)].outputs[value.output()]; }
   const Node& node(std::size_t i) const { return *graph_.nodes[i].node(); }
 
+  // Values that the derivative reads, each made of the one before by cheap operations, as the sums of residual blocks
+  // are: computing the last one again is cheap, and takes all of them at once. So some of them are saved.
+  void bound_chains() {
+    constexpr int longest = 4;
+    std::vector<int> read(nodes_.size(), 0);  // so far in a chain
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      Entry& entry = nodes_[i];
+      const OpKind kind = info(node(i).op).kind;
+      if (kind != OpKind::pointwise && kind != OpKind::cast && kind != OpKind::view && !is_reduce(node(i).op)) continue;
+      for (const Tensor& operand : node(i).inputs()) read[i] = std::max(read[i], read[graph_.number(operand)]);
+      if (kind != OpKind::view && entry.outputs[0].is_read && ++read[i] == longest)
+        entry.ends_chain = true, read[i] = 0;
+    }
+  }
+
   // After all that reads its results.
   void visit(std::size_t i) {
     Entry& entry = nodes_[i];
@@ -200,7 +217,7 @@ class Partitioner {
     if (!entry.is_candidate) return;
     entry.work = costs_.of(node(i));
     if (i < times_.size() && times_[i] >= 0) entry.work.time = times_[i];
-    if (entry.is_exact && entry.work.expensive) entry.work.never = true;
+    if ((entry.is_exact && entry.work.expensive) || entry.ends_chain) entry.work.never = true;
     if (entry.work.never) return;
     const bool exact = entry.is_exact || decides(node(i));
     for (const Tensor& operand : node(i).inputs()) {
@@ -324,7 +341,7 @@ struct Partitions::State {
   Partitioner partitioner;
 };
 Partitions::Partitions(const Graph& forward, const ForwardReads& reads, std::span<const double> times)
-    : state_(new State{Partitioner(forward, reads, times)}) {}
+    : state_(new State{Partitioner(forward, reads, times, true)}) {}
 Partitions::~Partitions() = default;
 std::vector<SavedValue> Partitions::cheap() { return state_->partitioner.cheap(); }
 std::vector<SavedValue> Partitions::at(double weight) { return state_->partitioner.at(weight); }

@@ -35,7 +35,7 @@ Tensor is_padding(const char* name, const Tensor& index, const Tensor& table, st
 Tensor looked_up(const char* name, const Tensor& table, const Tensor& index, bool sparse, Loc loc) {
   if (!sparse) return gather(table, index);
   check_places(index, table, 0, name, loc);
-  return sparse_lookup(table, index, loc);
+  return sparse_lookup(table, beside(index, table, loc), loc);
 }
 std::int64_t checked_padding(const char* name, std::int64_t rows, std::int64_t columns, std::int64_t padding, Loc loc) {
   if (rows < 1 || columns < 1) fail(name, loc, "sizes must be positive: ", rows, " rows of ", columns);

@@ -74,7 +74,23 @@ struct Halves {
       if (is_first[i])
         for (const Tensor& operand : node.inputs()) is_read[graph.number(operand)] = true;
     }
-    for (std::size_t i = 0; i <= last; ++i)
+    // A factor of a derivative that no gradient reaches is of the first half, though it is recorded later: it is
+    // computed again with what it is made of.
+    const auto take = [&](const auto& self, std::size_t i) -> void {
+      if (is_first[i]) return;
+      is_first[i] = true;
+      for (const Tensor& operand : graph.nodes[i].node()->inputs()) self(self, graph.number(operand));
+    };
+    for (std::size_t i = last + 1; i < is_first.size(); ++i) {
+      const Node& node = *graph.nodes[i].node();
+      const auto is_known = [&](const Tensor& operand) {
+        const std::uint32_t number = graph.number(operand);
+        return is_first[number] || of_leaves[number];
+      };
+      if (!of_leaves[i] && (is_passing(node) || is_view(node.op)) && std::ranges::all_of(node.inputs(), is_known))
+        take(take, i);
+    }
+    for (std::size_t i = 0; i < is_first.size(); ++i)
       if (is_first[i]) first.add(graph.nodes[i]);
     first.inputs = graph.inputs;
     first.symbols = graph.symbols;

@@ -19,6 +19,11 @@ Tensor integers(const char* name, const At& given, Loc loc) {
   return cast(index, DType::i64);
 }
 
+Tensor beside(const Tensor& index, const Tensor& table, Loc loc) {
+  if (type_of(index).shape.rank() != 0 || type_of(index).device.type != Device::Type::cpu) return index;
+  return coerce(index, DType::i64, false, {}, type_of(table).device, loc);
+}
+
 std::string place_text(std::int64_t element, const Shape& shape) {
   std::string text;
   for (int axis = shape.rank(); axis-- > 0; element /= shape[axis].constant())

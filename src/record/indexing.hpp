@@ -10,6 +10,8 @@ Tensor integers(const char* name, const At& given, Loc loc);
 // The index, with what is negative counted from the end of an axis of this size: this one of the table, or of what is
 // made of the table. The user's error where it is computed and out of range.
 Tensor from_end(const Tensor& index, Dim size, const char* operation, Loc loc, const Tensor& table, int axis = -1);
+// The index, which is where the table is: one integer that the host has, as an Index is, is copied there.
+Tensor beside(const Tensor& index, const Tensor& table, Loc loc);
 // Every element of `index` is a place of this axis of the table, or the user's error when the value is computed.
 void check_places(const Tensor& index, const Tensor& table, int axis, const char* operation, Loc loc);
 // The user's error where `fine`, a bool of one element, is false: it says which index is not in [least, end), where

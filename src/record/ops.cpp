@@ -203,7 +203,7 @@ Tensor gather(At x, At index) {
   Tensor table = resolve(x, "gather"), rows = integers("gather", index, call.loc());
   if (type_of(table).shape.rank() == 0) fail("gather", call.loc(), "from a 0-d tensor");
   check_places(rows, table, 0, "gather", call.loc());
-  return record(Op::gather, {table, rows}, {}, {}, call.loc());
+  return record(Op::gather, {table, beside(rows, table, call.loc())}, {}, {}, call.loc());
 }
 
 namespace {

@@ -209,7 +209,7 @@ Tensor set_rows(At x, At rows, At values) {
   const Tensor value = resolve(x, "set_rows"), given = integers("set_rows", rows, call.loc());
   const Shape shape = type_of(value).shape, lead = type_of(given).shape;
   if (shape.rank() == 0) fail("set_rows", call.loc(), "of a 0-d tensor");
-  const Tensor places = from_end(given, shape[0], "set_rows", call.loc(), value, 0);
+  const Tensor places = beside(from_end(given, shape[0], "set_rows", call.loc(), value, 0), value, call.loc());
   if (lead.rank() + shape.rank() - 1 > max_rank) fail("set_rows", call.loc(), "more than ", max_rank, " axes");
   const Tensor updates = values_like("set_rows", values, value, joined(lead, shape, 1), call.loc());
   const Dim count = lead.element_count();

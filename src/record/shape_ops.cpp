@@ -189,7 +189,7 @@ Tensor Tensor::operator[](At index) const {
   if (index.tensor) {
     const Tensor given = integers("index", index, call.loc());
     const Tensor rows = from_end(given, type_of(value).shape[0], "index", call.loc(), value, 0);
-    return record(Op::gather, {value, rows}, {}, {}, call.loc());
+    return record(Op::gather, {value, beside(rows, value, call.loc())}, {}, {}, call.loc());
   }
   if (index.kind != DTypeKind::integer) fail("index", call.loc(), "the index must be an integer");
   return select(x, 0, index.symbolic ? index.size : Dim(index.integer));

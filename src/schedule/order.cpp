@@ -8,7 +8,7 @@ namespace weft {
 namespace {
 
 // Steps that share no memory run side by side on a device (runtime/lanes.hpp). Where everything is small, that is worth
-// more than the memory.
+// more than the memory, unless the user has asked for less: something is computed again then, and has ranks.
 constexpr double least_on_device = 64 << 20;
 
 using Steps = std::vector<std::uint32_t>;
@@ -454,7 +454,7 @@ void order_steps(Schedule& schedule, std::size_t fixed, std::span<const std::uin
   for (std::uint32_t s = 0; s < best.size(); ++s) best[s] = s;
   const Steps given = best;
   double least = peak(graph, best);
-  if (device.type == Device::Type::cpu || least >= least_on_device)
+  if (device.type == Device::Type::cpu || least >= least_on_device || !ranks.empty())
     for (const int way : {0, 1, 2, 3}) {
       if (way >= 2 && ranks.empty()) continue;
       // The given order has what is computed again late (group.cpp); in it, what frees memory may come earlier.
