@@ -212,7 +212,7 @@ int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t n, void* s) {
   memset(to, 0, n);
   return 0;
 }
-OK(cuMemcpyDtoDAsync_v2)
+OK(cuMemcpyDtoDAsync_v2) OK(cuMemcpy2DAsync_v2)
 static _Atomic int modules_to_refuse;
 void fake_refuse_modules(int n) { modules_to_refuse = n; }
 int cuModuleLoadData(void** p, const void* image) {

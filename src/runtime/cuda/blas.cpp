@@ -170,20 +170,22 @@ bool adds_before_rounding(const Request& request, DType dtype) {
 
 // The bias in each column of the result, as the library thinks: in each of our rows. Each copy doubles what is there.
 void fill(void* result, const Operand& columns, const void* bias, std::size_t element, const Queue* queue) {
-  auto* const first = static_cast<std::byte*>(result);
-  const auto copy = [&](std::int64_t to, const void* from, std::int64_t elements) {
-    check(driver().cuMemcpyDtoDAsync_v2(reinterpret_cast<Pointer>(first + static_cast<std::size_t>(to) * element),
-                                        reinterpret_cast<Pointer>(from), static_cast<std::size_t>(elements) * element,
-                                        queue->stream),
-          "cuMemcpyDtoDAsync");
+  const auto place = reinterpret_cast<Pointer>(result);
+  const std::size_t width = static_cast<std::size_t>(columns.rows) * element,
+                    pitch = static_cast<std::size_t>(columns.leading) * element,
+                    count = static_cast<std::size_t>(columns.columns);
+  const auto copy = [&](std::size_t to, Pointer from, std::size_t rows) {
+    if (rows == 1 || pitch == width)
+      return check(driver().cuMemcpyDtoDAsync_v2(place + to * pitch, from, width * rows, queue->stream),
+                   "cuMemcpyDtoDAsync");
+    const CopiedRows all{.from = {.device = from, .pitch = pitch},
+                         .to = {.device = place + to * pitch, .pitch = pitch},
+                         .width = width,
+                         .height = rows};
+    check(driver().cuMemcpy2DAsync_v2(&all, queue->stream), "cuMemcpy2DAsync");
   };
-  const std::int64_t size = columns.rows, count = columns.columns;
-  copy(0, bias, size);
-  if (columns.leading != size) {
-    for (std::int64_t i = 1; i < count; ++i) copy(i * columns.leading, bias, size);
-    return;
-  }
-  for (std::int64_t done = 1; done < count; done *= 2) copy(done * size, first, std::min(done, count - done) * size);
+  copy(0, reinterpret_cast<Pointer>(bias), 1);
+  for (std::size_t done = 1; done < count; done *= 2) copy(done, place, std::min(done, count - done));
 }
 
 struct Library {

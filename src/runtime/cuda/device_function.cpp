@@ -31,9 +31,8 @@ std::int64_t most_that_stride(const DeviceState& device) {
 // Programmatic dependent launch of a kernel that waits: its blocks may come onto the device while the kernel in front
 // of it ends. No write passes that kernel, and no read of what it may write: a kernel that waits calls
 // after_earlier_kernels() of cuda.inc, which returns when the kernel in front has ended and all it wrote is visible;
-// since that kernel has waited in its turn, so have all before it. Every generated kernel waits, and so do those of
-// update_slice, of attention forward, of products of up to 64 rows and of depthwise convolutions
-// (tests/codegen/cuda_waits_test.cpp). Kernels of libraries and our others do not, and are launched the ordinary way,
+// since that kernel has waited in its turn, so have all before it. Every generated kernel waits, and of the
+// hand-written ones those that tests/codegen/cuda_waits_test.cpp lists. Kernels of libraries and our others do not, and are launched the ordinary way,
 // after all that precedes them. In a recording only a kernel that follows one that waits on its lane is launched so:
 // what else comes before it, a copy or the steps of other lanes, is a full dependency.
 bool begin_launch(DeviceState& device, const Queue* queue, bool follows) {

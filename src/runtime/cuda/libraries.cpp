@@ -116,6 +116,7 @@ const Driver& driver() {
                   WEFT_SYMBOL(cuMemGetInfo_v2),
                   WEFT_SYMBOL(cuMemcpyHtoDAsync_v2),
                   WEFT_SYMBOL(cuMemcpyDtoHAsync_v2),
+                  WEFT_SYMBOL(cuMemcpy2DAsync_v2),
                   WEFT_SYMBOL(cuMemcpyDtoDAsync_v2),
                   WEFT_SYMBOL(cuModuleLoadData),
                   WEFT_SYMBOL(cuModuleUnload),

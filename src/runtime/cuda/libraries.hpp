@@ -66,6 +66,21 @@ struct KernelNode {
   void *kernel = nullptr, *context = nullptr;
 };
 
+// CUDA_MEMCPY2D: rows of one pitch to rows of another, in bytes.
+struct CopiedRows {
+  struct Side {
+    std::size_t column = 0, row = 0;
+    int memory = 2;  // a device's
+    void* host = nullptr;
+    Pointer device = 0;
+    void* array = nullptr;
+    std::size_t pitch = 0;
+  };
+  Side from, to;
+  std::size_t width = 0, height = 0;
+};
+static_assert(sizeof(CopiedRows) == 128);
+
 // libcuda.so.1: the driver.
 struct Driver {
   int (*cuInit)(unsigned flags);
@@ -111,6 +126,7 @@ struct Driver {
   int (*cuMemGetInfo_v2)(std::size_t* free, std::size_t* total);
   int (*cuMemcpyHtoDAsync_v2)(Pointer to, const void* from, std::size_t bytes, Stream* stream);
   int (*cuMemcpyDtoHAsync_v2)(void* to, Pointer from, std::size_t bytes, Stream* stream);
+  int (*cuMemcpy2DAsync_v2)(const CopiedRows* rows, Stream* stream);
   int (*cuMemcpyDtoDAsync_v2)(Pointer to, Pointer from, std::size_t bytes, Stream* stream);
   int (*cuModuleLoadData)(Module** module, const void* image);
   int (*cuModuleUnload)(Module* module);
