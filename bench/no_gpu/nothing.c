@@ -13,7 +13,8 @@
 // ten seconds; FAKE_CONVOLUTION_REFUSES=1: there is none.
 // FAKE_DEVICES: how many there are, 1 else. FAKE_LAUNCH_US: how long a launch takes. As the real driver it is ended by exit(): it aborts where another thread is
 // inside of a launch then, or makes one later (tests/at_exit).
-// fake_fail_checks(1): checks that this thread launches fail, until fake_fail_checks(0); fake_refuse_modules(n): the
+// fake_fail_checks(1): checks that this thread launches fail, until fake_fail_checks(0); with 2 they fail when a stream
+// is waited for next; fake_refuse_modules(n): the
 // next n modules can't be loaded; fake_counts(n): how many launches were made one by one so far, how many graphs were
 // launched, and how many launches these had, how many launches of graphs were changed; fake_digest(): of all launches
 // since it was asked last, with what they were given; fake_waits(): how often the host has waited for a stream
@@ -84,8 +85,10 @@ static int of_context(void** p) {
 }
 int cuStreamCreate(void** p) { return of_context(p); }
 static _Atomic int waits;
+static void end_checks(void);
 int cuStreamSynchronize() {
   ++waits;
+  end_checks();
   return 0;
 }
 int fake_waits(void) { return waits; }
@@ -235,6 +238,15 @@ int cuFuncGetAttribute(int* v, int a, void* f) {
 }
 OK(cuFuncSetAttribute)
 static _Thread_local int checks_fail;
+static _Thread_local uint64_t waiting[4];  // of a check that is to fail later: its words
+static void fail_check(const uint64_t* words) {
+  int* error = (int*)words[1];
+  if (*error == 0) *error = *(volatile int*)words[3] = (int)words[2];
+}
+static void end_checks(void) {
+  if (waiting[1]) fail_check(waiting);
+  waiting[1] = 0;
+}
 void fake_fail_checks(int on) { checks_fail = on; }
 static _Atomic int launching, has_ended;
 static _Thread_local int ends_it;
@@ -256,8 +268,10 @@ static void do_launch(const struct Launched* it) {
     digest ^= digest >> 29;
   digest_of_launches = digest;
   if (!it->is_check || !checks_fail) return;
-  int* error = (int*)it->words[1];
-  if (*error == 0) *error = *(volatile int*)it->words[3] = (int)it->words[2];
+  if (checks_fail == 2)
+    memcpy(waiting, it->words, sizeof waiting);
+  else
+    fail_check(it->words);
 }
 static void capture_launch(const struct Launched* it) {
   if (captured->count == captured->room) {

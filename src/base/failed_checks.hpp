@@ -16,8 +16,8 @@ struct Storage;
 // A device's side, registered when it is loaded.
 struct FailedChecks {
   // This thread's next call reads `arguments` and writes `results`. `pending`: a check of it may fail after it has
-  // returned.
-  void (*note_call)(std::span<Storage* const> arguments, std::span<Storage* const> results, bool pending);
+  // returned. `settles`: state would follow from arguments whose checks may still fail, so these are waited for.
+  void (*note_call)(std::span<Storage* const> arguments, std::span<Storage* const> results, bool pending, bool settles);
   // Throws if a check has failed of the call that made the value in this memory. The device has been waited for.
   void (*require_good)(Storage& storage);
   // Waits for all that was queued, and throws no failed check: it stays for the thread whose call it is.
@@ -26,9 +26,9 @@ struct FailedChecks {
 inline constinit std::atomic<const FailedChecks*> failed_checks{nullptr};
 
 inline void note_device_call(std::span<Storage* const> arguments, std::span<Storage* const> results,
-                             bool pending = false) {
+                             bool pending = false, bool settles = false) {
   if (const FailedChecks* const checks = failed_checks.load(std::memory_order_acquire))
-    checks->note_call(arguments, results, pending);
+    checks->note_call(arguments, results, pending, settles);
 }
 inline void require_good(Storage& storage) {
   if (const FailedChecks* const checks = failed_checks.load(std::memory_order_acquire)) checks->require_good(storage);

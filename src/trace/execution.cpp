@@ -231,7 +231,9 @@ class Execution {
       scratch_.constants.push_back(reinterpret_cast<const void*>(argument(static_cast<std::size_t>(i)).word()));
     std::size_t read = 0;
     const std::span<Storage* const> all = blocks(plan, read);
-    if (plan.device.type != Device::Type::cpu) note_device_call(all.first(read), all.subspan(read), checks_wait);
+    const bool replaces_state = !traced_.states.empty() || !traced_.numbers.empty();
+    if (plan.device.type != Device::Type::cpu)
+      note_device_call(all.first(read), all.subspan(read), checks_wait, replaces_state && !kernels.has_error_word);
     // From here on memory of the arguments may be written. What is left to allocate, arena and workspace, the plan
     // allocates before its first launch.
     runtime::run(plan, scratch_.argument_pointers, scratch_.result_pointers,

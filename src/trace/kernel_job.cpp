@@ -89,11 +89,17 @@ std::vector<int> constant_inputs(const TraceResult& traced, std::vector<std::uin
   return inputs;
 }
 
+bool has_error_word(const Kernels& made) {
+  return std::ranges::any_of(made.executable->plan.buffers, [](const runtime::PlanBuffer& buffer) {
+    return buffer.kind == runtime::PlanBuffer::Kind::error;
+  });
+}
+
 bool checks_may_wait(const TraceResult& traced, const Kernels& made) {
   const runtime::Plan& plan = made.executable->plan;
   const auto is = [&](auto property) { return std::any_of(plan.buffers.begin(), plan.buffers.end(), property); };
   using Kind = runtime::PlanBuffer::Kind;
-  if (!is([](const runtime::PlanBuffer& buffer) { return buffer.kind == Kind::error; })) return false;
+  if (!made.has_error_word) return false;
   if (is([](const runtime::PlanBuffer& buffer) { return buffer.kind == Kind::result && buffer.host; })) return true;
   return traced.numbers.empty() &&
          std::all_of(traced.states.begin(), traced.states.end(), [&](const StateTensor& state) {
@@ -193,6 +199,7 @@ void KernelJob::compile(std::span<Segment* const> list) {
         kernels->answers = answers_of(segment);
       } else {
         kernels->donors = make_donors(kernels->executable->plan, segment.traced, owned_);
+        kernels->has_error_word = has_error_word(*kernels);
         kernels->checks_wait = checks_may_wait(segment.traced, *kernels);
       }
       publish(segment, std::move(kernels));

@@ -78,6 +78,7 @@ struct Kernels {
   std::vector<std::uint32_t> donors;             // of each output: the leaf whose memory it may take, or no_leaf
   // Of each output that only this call's way through the tree reads, on the host: which of Scratch::answers has it.
   std::vector<std::int8_t> answers;  // -1: it is a tensor; empty: all are
+  bool has_error_word = false;       // on a device: no state is written once a check of this thread has failed
   bool checks_wait = false;          // on a device a failed check is thrown later: all state that changes is donated
 };
 class KernelJob;

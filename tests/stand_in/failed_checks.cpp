@@ -90,6 +90,24 @@ int main(int count, char** arguments) {
                  "the caller whose next function is new");
   });
 
+  // A check that is still to fail holds up who would make state of what its call gives.
+  in_a_thread([&] {
+    auto learn = compile([](Tensor& w, const Tensor& slope) { w = w - slope * 0.1; });
+    Tensor w = to(ones({4, 3}), Device::cuda()).eval();
+    for (int i = 0; i < 3; ++i) learn(w, mine.call());
+    cuda::synchronize();
+    fail_checks(2);
+    const Tensor slope = mine.call();
+    fail_checks(0);
+    require_told(error_of([&] { learn(w, slope); }), "who learns from what a call gives whose check fails later");
+    require_nothing(error_of([&] { learn(w, mine.call()); }), "who learns from a good call");
+    fail_checks(2);
+    const Tensor later = mine.call();
+    fail_checks(0);
+    require_nothing(error_of([&] { static_cast<void>(twice(later)); }), "who makes no state of it");
+    require_told(error_of([] { cuda::synchronize(); }), "who waits");
+  });
+
   // Who takes what a failed call made is told, also when its thread has ended.
   Tensor made, good;
   in_a_thread([&] { good = mine.call(); });

@@ -121,6 +121,18 @@ int main(int count, char** arguments) {
   const int waits_before = waits();
   adopted = {};
   check(waits_at_end == waits_before + 1, "memory of others that a copy reads");
+  // A check that is still to fail is told before its value is on the other device, whose word says nothing of it.
+  const auto fail_checks = reinterpret_cast<void (*)(int)>(dlsym(driver, "fake_fail_checks"));
+  const auto look_up = compile([](const Tensor& table, const Tensor& rows) { return gather(table, rows); });
+  const Tensor rows = to(arange(4), first).eval();
+  for (int call = 0; call < 3; ++call) copies(look_up(x, rows)).eval();
+  cuda::synchronize(first);
+  fail_checks(2);
+  const Tensor read = look_up(x, rows);
+  fail_checks(0);
+  check(message_of([&] { copies(read).eval(); }).find("an index is out of range") != std::string::npos,
+        "a check that fails later");
+
   const auto moved = compile([](const Tensor& x, const Tensor& y) { return to(softmax(x, -1), second) + y; });
   check(message_of([&] { moved(x, y).eval(); }).empty(), "a value that is moved");
   const std::string schedule = explain(moved, x, y).schedule;

@@ -145,7 +145,7 @@ void require_good_block(Storage& storage) {
 
 // A check that may still fail is told with results on its own device: its word is there. Before a result is made on
 // another device it is waited for.
-void note_call(std::span<Storage* const> arguments, std::span<Storage* const> results, bool pending) {
+void note_call(std::span<Storage* const> arguments, std::span<Storage* const> results, bool pending, bool settles) {
   const std::uint64_t own = this_maker();
   const auto reaches_others = [&](const DeviceBlock& argument) {
     return std::ranges::any_of(results, [&](Storage* result) {
@@ -158,7 +158,7 @@ void note_call(std::span<Storage* const> arguments, std::span<Storage* const> re
     DeviceBlock* const block = block_of(argument);
     const std::uint64_t maker = block ? block->maker.load(std::memory_order_relaxed) : 0;
     if (maker == 0) continue;
-    if (maker == own && !reaches_others(*block)) {
+    if (maker == own && !settles && !reaches_others(*block)) {
       pending = true;
       continue;
     }
