@@ -192,14 +192,19 @@ class Partitioner {
   // are: computing the last one again is cheap, and takes all of them at once. So some of them are saved.
   void bound_chains() {
     constexpr int longest = 4;
+    std::vector<bool> is_read(nodes_.size());  // it, or a view of it
+    for (std::size_t i = nodes_.size(); i-- > 0;) {
+      is_read[i] = is_read[i] || nodes_[i].outputs[0].is_read;
+      if (is_read[i] && is_view(node(i).op)) is_read[graph_.number(node(i).input(0))] = true;
+    }
     std::vector<int> read(nodes_.size(), 0);  // so far in a chain
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      Entry& entry = nodes_[i];
       const OpKind kind = info(node(i).op).kind;
       if (kind != OpKind::pointwise && kind != OpKind::cast && kind != OpKind::view && !is_reduce(node(i).op)) continue;
       for (const Tensor& operand : node(i).inputs()) read[i] = std::max(read[i], read[graph_.number(operand)]);
-      if (kind != OpKind::view && entry.outputs[0].is_read && ++read[i] == longest)
-        entry.ends_chain = true, read[i] = 0;
+      if (kind == OpKind::view || !is_read[i] || ++read[i] < longest) continue;
+      nodes_[i].ends_chain = true;
+      read[i] = 0;
     }
   }
 
@@ -340,8 +345,9 @@ std::vector<SavedValue> partition(const Graph& forward, const ForwardReads& read
 struct Partitions::State {
   Partitioner partitioner;
 };
-Partitions::Partitions(const Graph& forward, const ForwardReads& reads, std::span<const double> times)
-    : state_(new State{Partitioner(forward, reads, times, true)}) {}
+Partitions::Partitions(const Graph& forward, const ForwardReads& reads, std::span<const double> times,
+                       bool bounds_chains)
+    : state_(new State{Partitioner(forward, reads, times, bounds_chains)}) {}
 Partitions::~Partitions() = default;
 std::vector<SavedValue> Partitions::cheap() { return state_->partitioner.cheap(); }
 std::vector<SavedValue> Partitions::at(double weight) { return state_->partitioner.at(weight); }

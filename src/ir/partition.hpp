@@ -34,7 +34,9 @@ std::vector<SavedValue> partition(const Graph& forward, const ForwardReads& read
 class Partitions {
  public:
   // `times`: how long each node takes, as times_of() gives it; it is estimated where one is negative or none is given.
-  Partitions(const Graph& forward, const ForwardReads& reads, std::span<const double> times = {});
+  // `bounds_chains`: of values that are read, and made of each other by cheap operations, every fourth is saved.
+  Partitions(const Graph& forward, const ForwardReads& reads, std::span<const double> times = {},
+             bool bounds_chains = false);
   ~Partitions();
   Partitions(const Partitions&) = delete;
   std::vector<SavedValue> cheap();  // of a budget of 1

@@ -62,7 +62,9 @@ struct Halves {
   Graph first;
   ForwardReads reads;  // of the second half
 
-  Halves(const Graph& graph, std::size_t last) : is_first(graph.nodes.size()) {
+  // `takes_factors`: factors of a derivative that no gradient reaches are of the first half, though they are recorded
+  // later: they are computed again with what they are made of.
+  Halves(const Graph& graph, std::size_t last, bool takes_factors) : is_first(graph.nodes.size()) {
     // What only the second half reads, and what is made of leaves alone, belongs to it: it is computed there.
     const Flags of_leaves = made_of_leaves(graph);
     Flags is_read(graph.nodes.size());
@@ -74,14 +76,12 @@ struct Halves {
       if (is_first[i])
         for (const Tensor& operand : node.inputs()) is_read[graph.number(operand)] = true;
     }
-    // A factor of a derivative that no gradient reaches is of the first half, though it is recorded later: it is
-    // computed again with what it is made of.
     const auto take = [&](const auto& self, std::size_t i) -> void {
       if (is_first[i]) return;
       is_first[i] = true;
       for (const Tensor& operand : graph.nodes[i].node()->inputs()) self(self, graph.number(operand));
     };
-    for (std::size_t i = last + 1; i < is_first.size(); ++i) {
+    for (std::size_t i = last + 1; i < is_first.size() && takes_factors; ++i) {
       const Node& node = *graph.nodes[i].node();
       const auto is_known = [&](const Tensor& operand) {
         const std::uint32_t number = graph.number(operand);
@@ -240,11 +240,11 @@ namespace {
 class Choices {
  public:
   // `graph` must live as long as this.
-  Choices(const Graph& graph, HeldBytes held, const PassContext& context)
+  Choices(const Graph& graph, HeldBytes held, const PassContext& context, bool is_deep)
       : graph_(graph),
-        halves_(graph, held.at),
+        halves_(graph, held.at, is_deep),
         partitions_(halves_.first, halves_.reads,
-                    context.measured ? context.measured(halves_.first) : std::vector<double>()) {
+                    context.measured ? context.measured(halves_.first) : std::vector<double>(), is_deep) {
     if (halves_.reads.values.empty()) return;
     add(0, first_weight, partitions_.cheap());
     cheap_bytes_ = all_[0].bytes;
@@ -319,38 +319,41 @@ class Choices {
 // The choices do not depend on the budget. They are bisected, as each should take less than the one before: few are
 // planned. The first one that meets the goal is taken, or else that which took the least. One before a choice that
 // meets the goal counts only where it takes no less than that: so a smaller budget never takes more, whatever plans
-// take.
+// take. Where none meets it, choices for a deep stack of layers are asked, which save what goes on from layer to layer.
 Graph rematerialize(const Graph& graph, const PassContext& context) {
   if (context.memory_budget >= 1 || held_bytes(graph).most == 0) return graph;
   const auto taken = [&](const Graph& of) {
     return static_cast<double>(context.planned ? context.planned(of) : held_bytes(of).most);
   };
   const double before = taken(graph);
-  Graph base = graph, best = graph;
+  Graph best = graph;
   double least = (1 - least_share) * before;
   std::optional<double> goal;
-  for (int turn = 0; turn < most_cuts; ++turn) {
-    const HeldBytes held = held_bytes(base);
-    // Once more, where the most is held by what is computed again: a long chain in parts.
-    if (goal && base.nodes[held.at].node()->recomputation == 0) break;
-    const Choices choices(base, held, context);
-    const double most = least;
-    bool is_met = false;
-    std::size_t first = 0, end = choices.count();
-    for (std::size_t i = goal ? end / 2 : 0; first < end; i = first + (end - first) / 2) {
-      Graph made = choices.make(i);
-      const double bytes = taken(made);
-      if (!goal)
-        goal = std::min(before, bytes) - (1 - context.memory_budget) * static_cast<double>(choices.cheap_bytes());
-      const bool meets = bytes < most && bytes <= about * *goal && (!is_met || bytes >= least);
-      (meets ? end : first) = meets ? i : i + 1;
-      if (!meets && (is_met || bytes >= least)) continue;  // of equal memory the faster
-      is_met |= meets;
-      best = std::move(made);
-      least = bytes;
+  bool is_met = false;
+  for (const bool is_deep : {false, true}) {
+    Graph base = graph;
+    for (int turn = 0; turn < most_cuts && !is_met; ++turn) {
+      const HeldBytes held = held_bytes(base);
+      // Once more, where the most is held by what is computed again: a long chain in parts.
+      if (turn > 0 && base.nodes[held.at].node()->recomputation == 0) break;
+      const Choices choices(base, held, context, is_deep);
+      const double most = least;
+      std::size_t first = 0, end = choices.count();
+      for (std::size_t i = goal ? end / 2 : 0; first < end; i = first + (end - first) / 2) {
+        Graph made = choices.make(i);
+        const double bytes = taken(made);
+        if (!goal)
+          goal = std::min(before, bytes) - (1 - context.memory_budget) * static_cast<double>(choices.cheap_bytes());
+        const bool meets = bytes < most && bytes <= about * *goal && (!is_met || bytes >= least);
+        (meets ? end : first) = meets ? i : i + 1;
+        if (!meets && (is_met || bytes >= least)) continue;  // of equal memory the faster
+        is_met |= meets;
+        best = std::move(made);
+        least = bytes;
+      }
+      if (!goal) break;
+      base = best;
     }
-    if (is_met || !goal) break;
-    base = best;
   }
   return best;
 }

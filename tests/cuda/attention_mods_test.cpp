@@ -69,9 +69,8 @@ Learned slopes_of(Learning what, const Learned& at, const Tensor& given) {
 
 // A mask of each text's own, of more texts than a grid has blocks along its second and third axis.
 Tensor attend_to_own_keys(const Tensor& q, const Tensor& k, const Tensor& v) {
-  return nn::scaled_dot_product_attention(q, k, v, {.mask_mod = [](auto b, auto, auto, auto key) {
-                                            return remainder(key + b, 3) != 0;
-                                          }});
+  return nn::scaled_dot_product_attention(
+      q, k, v, {.mask_mod = [](auto b, auto, auto, auto key) { return remainder(key + b, 3) != 0; }});
 }
 
 }  // namespace
@@ -156,6 +155,21 @@ TEST_CASE("gradients of what a score_mod captures on a device are those of the h
         check(compiled(what, at, given));
       check(slopes_of(what, at, given));
     }
+}
+
+TEST_CASE("a mask of each text's own, of more texts than a grid has blocks along its second axis") {
+  const Tensor q = normal({65'600, 1, 17, 64}), k = normal({65'600, 1, 17, 64}), v = normal({65'600, 1, 17, 64});
+  const auto low = [](const Tensor& x) { return cast(to(x, Device::cuda()), DType::bf16).eval(); };
+  const Tensor found = compile(attend_to_own_keys)(low(q), low(k), low(v));
+  for (const std::int64_t text : {0, 1, 32'768, 65'535, 65'536, 65'599}) {
+    CAPTURE(text);
+    const auto of = [&](const Tensor& x) { return cast(cast(slice(x, 0, text, text + 1), DType::bf16), DType::f32); };
+    const Tensor seen = remainder(arange(17) + text, 3) != 0;
+    const Tensor expected =
+        nn::scaled_dot_product_attention(of(q), of(k), of(v), {.attn_mask = expand(seen, {17, 17})});
+    const Tensor own = cast(to(slice(found, 0, text, text + 1), Device::cpu()), DType::f32);
+    CHECK(amax(abs(own - expected)).item<float>() < 0.03f);
+  }
 }
 
 TEST_SUITE_END();

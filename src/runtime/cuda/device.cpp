@@ -23,6 +23,7 @@
 #include "runtime/cuda/memory.hpp"
 #include "runtime/cuda/per_device.hpp"
 #include "runtime/cuda/recording.hpp"
+#include "runtime/cuda/staging.hpp"
 
 namespace weft::runtime::cuda {
 namespace {
@@ -109,6 +110,10 @@ void copy(void* to, Device to_device, const void* from, Device from_device, std:
   DeviceState& state = use(down ? from_device : to_device);
   WEFT_CHECK(!queue || queue->device == state.device, "a copy on a queue of a device that takes no part in it");
   Stream* stream = (queue ? queue : &state.queue)->stream;
+  if ((up || down) && stream == state.queue.stream && is_staged(up ? from : to, bytes) &&
+      (up ? copy_up_staged(state, address(to), static_cast<const std::byte*>(from), bytes)
+          : copy_down_staged(state, static_cast<std::byte*>(to), address(from), bytes)))
+    return;
   if (up) {
     check(driver().cuMemcpyHtoDAsync_v2(address(to), from, bytes, stream), "cuMemcpyHtoDAsync");
   } else if (down) {

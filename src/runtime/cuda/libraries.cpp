@@ -113,6 +113,7 @@ const Driver& driver() {
                   WEFT_SYMBOL(cuMemAllocFromPoolAsync),
                   WEFT_SYMBOL(cuMemFreeAsync),
                   WEFT_SYMBOL(cuDeviceCanAccessPeer),
+                  WEFT_SYMBOL(cuPointerGetAttribute),
                   WEFT_SYMBOL(cuMemGetInfo_v2),
                   WEFT_SYMBOL(cuMemcpyHtoDAsync_v2),
                   WEFT_SYMBOL(cuMemcpyDtoHAsync_v2),

@@ -123,6 +123,7 @@ struct Driver {
   int (*cuMemAllocFromPoolAsync)(Pointer* pointer, std::size_t bytes, MemoryPool* pool, Stream* stream);
   int (*cuMemFreeAsync)(Pointer pointer, Stream* stream);
   int (*cuDeviceCanAccessPeer)(int* can, int device, int peer);
+  int (*cuPointerGetAttribute)(void* value, int attribute, Pointer pointer);
   int (*cuMemGetInfo_v2)(std::size_t* free, std::size_t* total);
   int (*cuMemcpyHtoDAsync_v2)(Pointer to, const void* from, std::size_t bytes, Stream* stream);
   int (*cuMemcpyDtoHAsync_v2)(void* to, Pointer from, std::size_t bytes, Stream* stream);
