@@ -10,8 +10,17 @@
 
 namespace weft::runtime::cuda {
 
-const CutCosts cut_by_warps{
-    .blocks = 2, .joins = 1, .row = 1, .column = 1, .step_alone = 12, .begin = 20, .join = 35, .part = 4, .sums = 40},
+const CutCosts cut_by_warps{.blocks = 2,
+                            .joins = 1,
+                            .row = 1,
+                            .column = 1,
+                            .step_alone = 12,
+                            .begin = 20,
+                            .join = 35,
+                            .part = 4,
+                            .segment = 40,
+                            .small_group = 6,
+                            .sums = 40},
     cut_on_hopper{.blocks = 1,
                   .joins = 2,
                   .row = 1,
@@ -20,6 +29,8 @@ const CutCosts cut_by_warps{
                   .begin = 35,
                   .join = 120,
                   .part = 4,
+                  .segment = 40,
+                  .small_group = 6,
                   .sums = 80};
 
 namespace {
@@ -61,7 +72,7 @@ Cut make_cut(const ProductTiles& tiles, std::int64_t whole, std::int64_t of_grou
                      units = pieces(groups * tiles.steps, steps_of_unit);
   // Where a unit begins in a group is a multiple of `apart`.
   const std::int64_t apart = std::gcd(tiles.steps, steps_of_unit);
-  const std::int64_t of_unit = pieces(steps_of_unit + tiles.steps - apart, tiles.steps);
+  const std::int64_t of_unit = groups == 1 ? 1 : pieces(steps_of_unit + tiles.steps - apart, tiles.steps);
   // Whole tiles are done in turns of all blocks, and so are units after them.
   const std::int64_t width = whole > 0 ? std::max(units * of_group, blocks) : units * of_group;
   const auto as_int = [](std::int64_t size) { return static_cast<int>(size); };
@@ -80,7 +91,8 @@ Cut make_cut(const ProductTiles& tiles, std::int64_t whole, std::int64_t of_grou
 Cut best_cut(const ProductTiles& tiles, const CutCosts& costs) {
   using device_layout::multiprocessors;
   constexpr std::int64_t most_parts = 32, most_turns = 4, most_steps = std::int64_t{1} << 20;
-  constexpr std::int64_t most_whole = 2;  // turns of whole tiles: no more were timed
+  constexpr std::int64_t most_whole = 2;   // turns of whole tiles: no more were timed
+  constexpr std::int64_t least_group = 4;  // blocks of smaller ones share too little
   const std::int64_t count = tiles.count(), together = costs.blocks * multiprocessors;
   Cut best{.tiles = static_cast<int>(count)};
   if (tiles.steps > most_steps) return best;
@@ -89,21 +101,29 @@ Cut best_cut(const ProductTiles& tiles, const CutCosts& costs) {
     return turns * ((turns == 1 ? costs.step_alone : 10) * steps + costs.begin + more);
   };
   std::int64_t least = time_of(count, tiles.steps, 0);
-  const auto consider = [&](std::int64_t whole, std::int64_t most) {
-    const std::int64_t rest = count - whole, of_part = pieces(tiles.steps, most), parts = pieces(tiles.steps, of_part),
-                       blocks = rest * parts;
-    if (parts < 2 || rest * costs.joins * counters_of_join > most_block_counters) return;
+  const auto consider = [&](std::int64_t whole, std::int64_t of_group, std::int64_t of_unit) {
+    const Cut cut = make_cut(tiles, whole, of_group, of_unit, together);
+    const std::int64_t apart = cut.groups > 1 ? std::gcd(tiles.steps, of_unit) : of_unit,
+                       parts = pieces(tiles.steps + of_unit - apart, of_unit),
+                       blocks = std::int64_t{cut.units} * of_group;
+    const std::int64_t more = costs.join + costs.part * parts + costs.segment * (cut.of_unit - 1) +
+                              (cut.groups > 1 ? costs.small_group * of_unit / of_group : 0);
     const std::int64_t time = whole / multiprocessors * (10 * tiles.steps + costs.begin) +
-                              time_of(blocks, of_part, costs.join + costs.part * parts) +
-                              costs.sums * blocks / multiprocessors;
-    if (time < least) least = time, best = make_cut(tiles, whole, rest, of_part, together);
+                              time_of(blocks, of_unit, more) + costs.sums * blocks / multiprocessors;
+    if (time < least) least = time, best = cut;
   };
-  // All tiles.
-  for (std::int64_t parts = 2; parts <= most_parts && count * parts <= most_turns * multiprocessors; ++parts)
-    consider(0, parts);
-  // Those that are left after whole turns, in as many parts as run at once.
-  const std::int64_t turns = count / together, left = count % together;
-  if (turns > 0 && turns <= most_whole && left > 0) consider(turns * together, std::min(together / left, most_parts));
+  const std::int64_t turns = count / together;
+  for (std::int64_t turn = std::min(turns, most_whole); turn >= 0; --turn) {
+    const std::int64_t whole = turn * together, rest = count - whole;
+    if (rest == 0 || rest * costs.joins * counters_of_join > most_block_counters) continue;
+    // One group, in as many parts as may pay; if whole tiles precede them, as fit.
+    const std::int64_t most = turn > 0 ? std::min(together / rest, most_parts) : most_parts;
+    for (std::int64_t parts = turn > 0 ? std::max<std::int64_t>(most, 2) : 2; parts <= most; ++parts)
+      if (rest * parts <= most_turns * multiprocessors) consider(whole, rest, pieces(tiles.steps, parts));
+    // Several groups, whose units are all blocks that run at once.
+    for (std::int64_t of_group = std::min(together / 2, rest - 1); of_group >= least_group; --of_group)
+      consider(whole, of_group, pieces(pieces(rest, of_group) * tiles.steps, together / of_group));
+  }
   if (best.groups > 0) best.band = best_band(tiles, best, costs);
   return best;
 }

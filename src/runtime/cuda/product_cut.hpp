@@ -21,6 +21,8 @@ struct CutCosts {
   std::int64_t step_alone;   // a step of a block that has a multiprocessor for itself
   std::int64_t begin;        // until a block's first step
   std::int64_t join, part;   // until the sums of a tile are added: at all, and of each part
+  std::int64_t segment;      // a further segment of a unit
+  std::int64_t small_group;  // a step's reads, of one tile in a group, where there are several groups
   std::int64_t sums;         // that each multiprocessor writes and reads the sums of a tile
 };
 extern const CutCosts cut_by_warps, cut_on_hopper;
@@ -29,9 +31,8 @@ extern const CutCosts cut_by_warps, cut_on_hopper;
 // run at once.
 Cut make_cut(const ProductTiles& tiles, std::int64_t whole, std::int64_t of_group, std::int64_t steps_of_unit,
              std::int64_t blocks);
-// In one group: its parts are equal, and go through k side by side. Tiles alone, without groups, where a cut does not
-// pay. The costs lead to what was the fastest on an H200 or to little more: docs/performance_gpu_subjects.md, Our own
-// product.
+// Tiles alone, without groups, where a cut does not pay. The costs lead to what was the fastest on an H200 or to little
+// more: docs/performance_gpu_subjects.md, Our own product.
 Cut best_cut(const ProductTiles& tiles, const CutCosts& costs);
 
 // The tiles of sums that the parts of a cut need in memory.
