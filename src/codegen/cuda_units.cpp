@@ -18,6 +18,7 @@ extern const char embedded_cuda_attention_ranges[];
 extern const char embedded_cuda_attention_split[];
 extern const char embedded_cuda_barriers[];
 extern const char embedded_cuda_cluster_product[];
+extern const char embedded_cuda_cut[];
 extern const char embedded_cuda_depthwise[];
 extern const char embedded_cuda_few_rows[];
 extern const char embedded_cuda_group_walk[];
@@ -66,6 +67,7 @@ constexpr Part parts[] = {
     {embedded_cuda_barriers, {products, groups, on_hopper, few_rows, in_clusters}},
     {embedded_cuda_fragments,
      {attention, lists, few_rows, in_clusters, groups_by_warps, whole_by_warps, products, groups}},
+    {embedded_cuda_cut, {products, groups, on_hopper, in_clusters, whole_by_warps}},
     {embedded_cuda_parts, {products, groups, on_hopper, in_clusters, whole_by_warps}},
     {embedded_cuda_product, {products, groups, on_hopper, in_clusters}},
     {embedded_cuda_group_walk, {groups, groups_by_warps, whole_by_warps}},

@@ -29,13 +29,13 @@ class DevicePayload final : public Product {
     if (!kernel_) return contraction_.is_tf32 ? "cuBLASLt, tf32" : "cuBLASLt";
     return std::string(has_library_ ? "cuBLASLt or " : "") + "tensor cores" +
            (kernel_->by_warps ? ", each warp for itself" : "") +
-           (kernel_->parts > 1 ? ", k in " + std::to_string(kernel_->parts) + " parts" : "");
+           (kernel_->is_cut() ? ", k cut into " + std::to_string(kernel_->cut.units) + " units" : "");
   }
   runtime::EntryPoint emit(providers::Sources& sources) const override {
     if (own_) return sources.add({&*own_, 1});
     if (!kernel_) return {};
     const runtime::cuda::KnownProduct& p = kernel_->product;
-    const codegen::CudaProduct call{p.dtype, p.a_by_rows, p.b_by_rows, p.has_bias, kernel_->parts > 1};
+    const codegen::CudaProduct call{p.dtype, p.a_by_rows, p.b_by_rows, p.has_bias, kernel_->is_cut()};
     if (kernel_->by_warps) return sources.add(codegen::cuda_product_by_warps(call, p.is_wide, kernel_->stages));
     codegen::CudaFunction product = codegen::cuda_product(call);
     product.shared = runtime::cuda::product_shared;

@@ -60,6 +60,7 @@ std::string same_struct(const std::string& name, const Member (&members)[count])
 }
 
 std::string all_structs() {
+  using U = Cut;
   using P = ProductArguments;
   using G = GroupsArguments;
   using W = GroupsByWarpsArguments;
@@ -74,10 +75,12 @@ std::string all_structs() {
   using H = HopperAttentionArguments;
   using Q = SplitAttentionArguments;
   return same("sizeof(TensorMap)", sizeof(TensorMap)) + same("alignof(TensorMap)", alignof(TensorMap)) +
-         same_struct<P>("ProductArguments",
-                        {MEMBER(P, a), MEMBER(P, b), MEMBER(P, c), MEMBER(P, bias), MEMBER(P, m), MEMBER(P, n),
-                         MEMBER(P, k), MEMBER(P, sums), MEMBER(P, counters), MEMBER(P, result), MEMBER(P, c_row),
-                         MEMBER(P, parts), MEMBER(P, k_of_part)}) +
+         same_struct<U>("Cut", {MEMBER(U, tiles), MEMBER(U, whole), MEMBER(U, of_group), MEMBER(U, groups),
+                                MEMBER(U, steps_of_unit), MEMBER(U, units), MEMBER(U, of_unit), MEMBER(U, width),
+                                MEMBER(U, count), MEMBER(U, band)}) +
+         same_struct<P>("ProductArguments", {MEMBER(P, a), MEMBER(P, b), MEMBER(P, c), MEMBER(P, bias), MEMBER(P, m),
+                                             MEMBER(P, n), MEMBER(P, k), MEMBER(P, sums), MEMBER(P, counters),
+                                             MEMBER(P, result), MEMBER(P, c_row), MEMBER(P, cut)}) +
          same_struct<G>("GroupsArguments",
                         {MEMBER(G, a), MEMBER(G, b), MEMBER(G, c), MEMBER(G, ends), MEMBER(G, result), MEMBER(G, m),
                          MEMBER(G, n), MEMBER(G, k), MEMBER(G, rows), MEMBER(G, groups)}) +
@@ -85,12 +88,11 @@ std::string all_structs() {
              "GroupsByWarpsArguments",
              {MEMBER(W, a), MEMBER(W, b), MEMBER(W, ends), MEMBER(W, result), MEMBER(W, m), MEMBER(W, n), MEMBER(W, k),
               MEMBER(W, a_row), MEMBER(W, b_row), MEMBER(W, b_group), MEMBER(W, rows), MEMBER(W, groups)}) +
-         same_struct<M>(
-             "ProductByWarpsArguments",
-             {MEMBER(M, a),        MEMBER(M, b),     MEMBER(M, bias),      MEMBER(M, result),  MEMBER(M, sums),
-              MEMBER(M, counters), MEMBER(M, m),     MEMBER(M, n),         MEMBER(M, k),       MEMBER(M, a_row),
-              MEMBER(M, b_row),    MEMBER(M, c_row), MEMBER(M, a_batch),   MEMBER(M, b_batch), MEMBER(M, c_batch),
-              MEMBER(M, batch),    MEMBER(M, parts), MEMBER(M, k_of_part), MEMBER(M, units),   MEMBER(M, is_whole)}) +
+         same_struct<M>("ProductByWarpsArguments",
+                        {MEMBER(M, a), MEMBER(M, b), MEMBER(M, bias), MEMBER(M, result), MEMBER(M, sums),
+                         MEMBER(M, counters), MEMBER(M, m), MEMBER(M, n), MEMBER(M, k), MEMBER(M, a_row),
+                         MEMBER(M, b_row), MEMBER(M, c_row), MEMBER(M, a_batch), MEMBER(M, b_batch), MEMBER(M, c_batch),
+                         MEMBER(M, batch), MEMBER(M, cut), MEMBER(M, is_whole)}) +
          same_struct<R>("FewRowsPart", {MEMBER(R, weights), MEMBER(R, bias), MEMBER(R, result), MEMBER(R, weights_row),
                                         MEMBER(R, result_row), MEMBER(R, n), MEMBER(R, tile_end)}) +
          same_struct<F>("FewRowsArguments",
@@ -159,7 +161,7 @@ std::string all_numbers() {
          same("sizeof(product::Shared) + 1023", product_shared) +
          same("sizeof(product::GroupsShared) + 1023", grouped_shared) + same("product::most_groups", most_groups) +
          same("by_warps::lines", WarpsTile::lines) + same("by_warps::stage_bytes", WarpsTile::stage) +
-         same("parts::counters_of_tile", counters_of_tile) + same("by_warps::depth", WarpsTile::depth) +
+         same("parts::counters_of_join", counters_of_join) + same("by_warps::depth", WarpsTile::depth) +
          same("by_warps::sums_of_tile", WarpsTile::lines * WarpsTile::lines) +
          same("by_warps::threads", by_warps.threads) + same("4 * by_warps::stage_bytes", by_warps.shared) +
          same("few_rows::tile_rows", FewRowsTile::rows) + same("few_rows::sums_of_tile", FewRowsTile::sums) +

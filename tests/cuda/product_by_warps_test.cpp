@@ -145,16 +145,16 @@ TEST_CASE("cuda: products whose blocks share k, by warps and by Hopper's kernel"
         CAPTURE(k);
         const Tensor a = there({m, k}, 1, dtype), b = there({k, n}, 2, dtype), at = there({k, m}, 3, dtype),
                      bt = there({n, k}, 4, dtype), bias = there({n}, 5, dtype, 64);
-        check(product, {a, b}, {by, " parts"});
-        check(of_columns, {a, bt}, {by, " parts"});
-        check(of_rows, {at, b}, {by, " parts"});
-        check(of_both, {at, bt}, {by, " parts"});
-        check([](const Operands& x) { return nn::linear(x[0], x[1], x[2]); }, {a, bt, bias}, {by, " parts"});
+        check(product, {a, b}, {by, " units"});
+        check(of_columns, {a, bt}, {by, " units"});
+        check(of_rows, {at, b}, {by, " units"});
+        check(of_both, {at, bt}, {by, " units"});
+        check([](const Operands& x) { return nn::linear(x[0], x[1], x[2]); }, {a, bt, bias}, {by, " units"});
       }
   }
   const WithoutLibrary without;
-  check(product, {there({2, 130, 4096}, 6, DType::bf16), there({2, 4096, 136}, 7, DType::bf16)}, {by_warps, " parts"});
-  check(of_columns, {there({40, 8192}, 8, DType::bf16), there({67, 8192}, 9, DType::bf16)}, {by_warps, " parts"});
+  check(product, {there({2, 130, 4096}, 6, DType::bf16), there({2, 4096, 136}, 7, DType::bf16)}, {by_warps, " units"});
+  check(of_columns, {there({40, 8192}, 8, DType::bf16), there({67, 8192}, 9, DType::bf16)}, {by_warps, " units"});
   // Several, which may run side by side, one after the other, and the same one again.
   const auto several = [](const Operands& x) {
     const Tensor first = matmul(transpose(x[0]), x[1]) / 64, second = matmul(transpose(x[1]), x[2]) / 64;
@@ -162,7 +162,10 @@ TEST_CASE("cuda: products whose blocks share k, by warps and by Hopper's kernel"
   };
   check(several,
         {there({8192, 256}, 10, DType::bf16), there({8192, 128}, 11, DType::bf16), there({8192, 384}, 12, DType::bf16)},
-        {by_warps, " parts"}, 3);
+        {by_warps, " units"}, 3);
+  // More tiles than run at once: those beyond whole turns are cut.
+  for (const auto& [m, n] : {std::tuple(2184, 2056), std::tuple(2304, 2176)})
+    check_product(product, {there({m, 4104}, 13, DType::bf16), there({4104, n}, 14, DType::bf16)}, " units");
 }
 
 TEST_CASE("cuda: where libraries are timed, the kernel by warps is timed too on a device without wgmma") {

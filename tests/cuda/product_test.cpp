@@ -57,6 +57,11 @@ TEST_CASE("cuda: a product on tensor cores beside others, and of parts of matric
   if (smaller)
     check_product([](const Operands& x) { return matmul(x[0], x[1]); },
                   {there({1536, 128}, 9, DType::bf16), there({128, 3072}, 10, DType::bf16)}, by);
+  // Some tiles more than multiprocessors: these are cut.
+  if (!smaller)
+    for (const auto& [m, n] : {std::pair(1416, 2824), std::pair(1536, 3072)})
+      check_product([](const Operands& x) { return matmul(x[0], x[1]); },
+                    {there({m, 4104}, 11, DType::bf16), there({4104, n}, 12, DType::bf16)}, " units");
   // Columns 8 to 520: rows are further apart than they are long.
   check_product([](const Operands& x) { return matmul(slice(x[0], 1, 8, 520), slice(x[1], 0, 8, 520)); }, {a, b}, by);
   const test::KeepOptions keep;

@@ -10,6 +10,17 @@
 
 namespace weft::runtime::cuda {
 
+// ---- cuda_cut.inc: how blocks share the k of a product's tiles
+// --------------------------------------------------------
+
+struct Cut {
+  int tiles, whole;
+  int of_group, groups;  // no groups: k is not cut
+  int steps_of_unit, units, of_unit;
+  int width, count;
+  int band;
+};
+
 // ---- cuda_product.inc: a matrix product by the tensor cores
 // -----------------------------------------------------------
 
@@ -25,7 +36,7 @@ struct ProductArguments {
   std::uint32_t* counters;
   void* result;
   std::int64_t c_row;
-  int parts, k_of_part;
+  Cut cut;
 };
 
 // ---- cuda_groups.inc: products over groups of rows, in the same tiles
@@ -41,8 +52,8 @@ struct GroupsArguments {
 
 // ---- cuda_product_by_warps.inc, cuda_whole_by_warps.inc -------------------------------------------------------------
 
-// Counters of a tile whose blocks share k (cuda_parts.inc).
-inline constexpr std::int64_t counters_of_tile = 3;
+// Counters of the groups of 128 threads that share the k of a tile, or of its half (cuda_parts.inc).
+inline constexpr std::int64_t counters_of_join = 3;
 
 struct WarpsTile {
   // Rows and columns; of k at a time; bytes of a stage.
@@ -65,8 +76,7 @@ struct ProductByWarpsArguments {
   std::int64_t a_row, b_row, c_row;
   std::array<std::int64_t, 3> a_batch, b_batch, c_batch;
   std::array<int, 3> batch;
-  int parts, k_of_part;
-  int units;
+  Cut cut;
   int is_whole;
 };
 

@@ -112,35 +112,6 @@ bool warps_take(const KnownProduct& p, const Contraction& c) {
          pieces(p.m, WarpsTile::lines) * pieces(p.n, WarpsTile::lines) <= most / p.items();
 }
 
-// What it costs that blocks share k, in tenths of the time that a multiprocessor takes for a step, of `depth` of k.
-// They lead to what was the fastest on an H200, or to at most 3% more, for 14 products of 128 to 3072 rows, each in all
-// numbers of parts: docs/performance_gpu_subjects.md, Our own product.
-struct PartCosts {
-  std::int64_t depth;
-  std::int64_t step_alone;  // a step of a block that has a multiprocessor for itself
-  std::int64_t begin;       // until a block's first step
-  std::int64_t join, part;  // until the sums of a tile are added: at all, and of each part
-  std::int64_t sums;        // that each multiprocessor writes and reads the sums of a tile
-};
-constexpr PartCosts of_warps{
-    .depth = WarpsTile::depth, .step_alone = 12, .begin = 20, .join = 35, .part = 4, .sums = 40},
-    of_hopper{.depth = ProductTile::depth, .step_alone = 9, .begin = 35, .join = 120, .part = 4, .sums = 80};
-
-// As many parts as lead to the least time, if a block has as many multiprocessors as it finds.
-void set_parts(ProductKernel& kernel, const PartCosts& costs) {
-  constexpr std::int64_t most_parts = 32, multiprocessors = device_layout::multiprocessors;
-  const std::int64_t tiles = kernel.tiles(), steps = pieces(kernel.product.k, costs.depth);
-  std::int64_t least = 0;
-  for (std::int64_t parts = 1; parts <= most_parts; ++parts) {
-    const std::int64_t of_part = pieces(steps, parts), blocks = tiles * parts;
-    if (parts > 1 && (pieces(steps, of_part) != parts || blocks > 4 * multiprocessors)) continue;
-    const std::int64_t turns = pieces(blocks, multiprocessors);
-    std::int64_t cost = turns * ((turns == 1 ? costs.step_alone : 10) * of_part + costs.begin);
-    if (parts > 1) cost += turns * (costs.join + costs.part * parts) + costs.sums * blocks / multiprocessors;
-    if (parts == 1 || cost < least) least = cost, kernel.parts = parts, kernel.k_of_part = of_part * costs.depth;
-  }
-}
-
 }  // namespace
 
 int warp_stages(const DeviceState& state) {
@@ -157,13 +128,14 @@ std::int64_t columns_of(const ProductKernel& kernel) {
 }
 }  // namespace
 
-std::int64_t ProductKernel::tiles() const {
-  return pieces(product.m, rows_of(*this)) * pieces(product.n, columns_of(*this)) * product.items();
+ProductTiles ProductKernel::tiles() const {
+  return {pieces(product.m, rows_of(*this)), pieces(product.n, columns_of(*this)), product.items(),
+          pieces(product.k, by_warps ? WarpsTile::depth : ProductTile::depth)};
 }
 
 std::int64_t ProductKernel::workspace() const {
   constexpr std::int64_t element = sizeof(float);
-  return parts == 1 ? 0 : tiles() * parts * rows_of(*this) * columns_of(*this) * element;
+  return slots(cut) * rows_of(*this) * columns_of(*this) * element;
 }
 
 std::optional<ProductKernel> product_kernel(Device device, const Contraction& contraction) {
@@ -175,7 +147,7 @@ std::optional<ProductKernel> product_kernel(Device device, const Contraction& co
   kernel.by_warps = !hopper_takes(*state, *product, contraction);
   if (kernel.by_warps && !warps_take(*product, contraction)) return {};
   kernel.stages = warp_stages(*state);
-  set_parts(kernel, kernel.by_warps ? of_warps : of_hopper);
+  kernel.cut = best_cut(kernel.tiles(), kernel.by_warps ? cut_by_warps : cut_on_hopper);
   return kernel;
 }
 

@@ -1,13 +1,13 @@
 // Which of our own kernels for tensor cores does a product of 16-bit matrices on a device, and how: Hopper's
 // (weft/detail/cuda_product.inc), or the one of all devices (weft/detail/cuda_whole_by_warps.inc). In: a contraction,
-// what the device has, the process's options. Out: the kernel, or nothing. It decides from sizes alone into how many
-// parts k is cut, and so do the roundings.
+// what the device has, the process's options. Out: the kernel, or nothing.
 #pragma once
 #include <array>
 #include <optional>
 
 #include "runtime/contraction.hpp"
 #include "runtime/cuda/device.hpp"
+#include "runtime/cuda/product_cut.hpp"
 
 namespace weft::runtime::cuda {
 
@@ -32,9 +32,10 @@ struct ProductKernel {
   KnownProduct product;
   bool by_warps = false;  // else Hopper's
   int stages = 0;         // by warps: tiles of operands in shared memory
-  std::int64_t parts = 1, k_of_part = 0;
-  std::int64_t workspace() const;  // bytes: sums of parts
-  std::int64_t tiles() const;
+  Cut cut{};
+  bool is_cut() const { return cut.groups > 0; }
+  std::int64_t workspace() const;  // bytes: sums of segments
+  ProductTiles tiles() const;
 };
 
 // How many tiles of operands the kernels by warps have in shared memory.

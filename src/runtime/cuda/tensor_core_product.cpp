@@ -30,14 +30,15 @@ bool describe(TensorMap& map, DType dtype, const void* at, std::int64_t rows, st
   return describe(map, dtype, at, axes);
 }
 
+// That find work at once: the later segments of a unit follow its first one.
+std::int64_t blocks(const ProductKernel& kernel) { return kernel.is_cut() ? kernel.cut.width : kernel.cut.tiles; }
+
 }  // namespace
 
 TensorCoreProduct::TensorCoreProduct(DeviceState& device, const ProductKernel& kernel, DeviceFunction function,
                                      bool measures)
     : device_(device), kernel_(kernel), function_(function), slower_(measures ? -1 : 0) {
-  WEFT_CHECK(kernel_.parts == 1 || kernel_.tiles() * counters_of_tile <= most_block_counters,
-             "a product of many tiles is in parts");
-  if (kernel_.parts > 1) block_counters(device_, nullptr);  // not while a call is recorded
+  if (kernel_.is_cut()) block_counters(device_, nullptr);  // not while a call is recorded
 }
 
 bool TensorCoreProduct::run(const Operands& at, const LibraryProduct* library, const Queue* queue) const {
@@ -90,17 +91,15 @@ bool TensorCoreProduct::launch_by_groups_of_warps(const Operands& at, const Queu
   arguments.bias = at.bias;
   arguments.m = p.m, arguments.n = p.n, arguments.k = p.k;
   arguments.sums = static_cast<float*>(at.workspace), arguments.result = at.c, arguments.c_row = p.c_row;
-  arguments.parts = static_cast<int>(kernel_.parts), arguments.k_of_part = static_cast<int>(kernel_.k_of_part);
-  if (kernel_.parts > 1) arguments.counters = block_counters(device_, queue);
+  arguments.cut = kernel_.cut;
+  if (kernel_.is_cut()) arguments.counters = block_counters(device_, queue);
   const bool described = (p.a_by_rows ? describe(arguments.a, p.dtype, at.a, p.k, p.m, p.a_row, Tile::depth)
                                       : describe(arguments.a, p.dtype, at.a, p.m, p.k, p.a_row, Tile::rows)) &&
                          (p.b_by_rows ? describe(arguments.b, p.dtype, at.b, p.k, p.n, p.b_row, Tile::depth)
                                       : describe(arguments.b, p.dtype, at.b, p.n, p.k, p.b_row, Tile::columns)) &&
                          describe(arguments.c, p.dtype, at.c, p.m, p.n, p.c_row, Tile::box);
   if (!described) return false;
-  function_.launch(
-      {.queue = queue, .x = std::min<std::int64_t>(kernel_.tiles() * kernel_.parts, device_.multiprocessors)},
-      arguments);
+  function_.launch({.queue = queue, .x = std::min<std::int64_t>(blocks(kernel_), device_.multiprocessors)}, arguments);
   return true;
 }
 
@@ -123,18 +122,16 @@ void TensorCoreProduct::launch_by_warps(const Operands& at, const Queue* queue) 
                                     .b_batch = p.b_batch,
                                     .c_batch = p.c_batch,
                                     .batch = {},
-                                    .parts = static_cast<int>(kernel_.parts),
-                                    .k_of_part = static_cast<int>(kernel_.k_of_part),
-                                    .units = static_cast<int>(kernel_.tiles() * kernel_.parts),
+                                    .cut = kernel_.cut,
                                     .is_whole = 0};
   for (std::size_t axis = 0; axis < KnownProduct::axes; ++axis) arguments.batch[axis] = static_cast<int>(p.batch[axis]);
   if (p.is_turned) std::swap(arguments.a, arguments.b);
-  if (kernel_.parts > 1) arguments.counters = block_counters(device_, queue);
+  if (kernel_.is_cut()) arguments.counters = block_counters(device_, queue);
   arguments.is_whole = bits_of({at.c}) % 16 == 0 && is_multiple(p.n) && is_multiple(p.c_row) &&
                        std::ranges::all_of(p.c_batch, is_multiple);
   constexpr std::int64_t blocks_together = 2;
   function_.launch(
-      {.queue = queue, .x = std::min<std::int64_t>(arguments.units, blocks_together * device_.multiprocessors)},
+      {.queue = queue, .x = std::min<std::int64_t>(blocks(kernel_), blocks_together * device_.multiprocessors)},
       arguments);
 }
 
