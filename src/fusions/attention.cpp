@@ -131,15 +131,58 @@ bool find_dropout(const Node& node, Found& found) {
   found.weights.insert(found.weights.end(), {divided, weights});
   return true;
 }
-// The softmax from which the weights of a product come; what is between them goes into `found`.
-const Node* find_softmax(const Node& product, Found& found) {
+
+// Reduces the last axis alone.
+bool is_of_rows(const AxisSet& axes, const Node& node) {
+  AxisSet last;
+  last.insert(type_of(node.input(0)).shape.rank() - 1);
+  return axes.bits == last.bits;
+}
+bool calls_of_rows(const Node& node, std::string_view name) {
+  return node.op == Op::call && name_of(node) == name && is_of_rows(node.attributes<ReducedCall>().axes, node);
+}
+
+// The scores of which `node` is the softmax: of the call, or of exp(scores - amax(scores)) / sum(exp(...)), or
+// exp(log_softmax(scores)). All of these give NaN in a row of -inf. The nodes of it that nobody else may read are added
+// to `found.weights`.
+Tensor softmax_operand(const Node& node, Found& found) {
+  if (calls_of_rows(node, "softmax")) return node.input(0);
+  if (node.op == Op::exp) {
+    const Tensor logarithm = plain(node.input(0));
+    if (!calls_of_rows(*logarithm.node(), "log_softmax")) return {};
+    found.weights.push_back(logarithm);
+    return logarithm.node()->input(0);
+  }
+  if (node.op != Op::div) return {};
+  const Node& power = *plain(node.input(0)).node();
+  if (power.op != Op::exp || !node.type.shape.same(power.type.shape)) return {};
+  Tensor total = node.input(1);
+  for (; total.node()->op == Op::expand; total = total.node()->input(0)) found.weights.push_back(total);
+  found.weights.push_back(total);
+  const Node& sum = *total.node();
+  if (sum.op != Op::sum || !is_of_rows(sum.attributes<Reduce>().axes, sum) || plain(sum.input(0)).node() != &power)
+    return {};
+  const Node& shifted = *plain(power.input(0)).node();
+  if (shifted.op != Op::sub) return {};
+  Tensor greatest = shifted.input(1);
+  while (greatest.node()->op == Op::expand || greatest.node()->op == Op::stop_gradient)
+    greatest = greatest.node()->input(0);
+  const Node& most = *greatest.node();
+  if (most.op != Op::amax || !is_of_rows(most.attributes<Reduce>().axes, most)) return {};
+  const Tensor scores = plain(shifted.input(0));
+  Tensor of = plain(most.input(0));
+  if (of.node()->op == Op::stop_gradient) of = plain(of.node()->input(0));
+  return of.word() == scores.word() && type_of(scores).shape.same(node.type.shape) ? scores : Tensor();
+}
+// The scores from whose softmax the weights of a product come; what is between them goes into `found`.
+Tensor find_softmax(const Node& product, Found& found) {
   found.weights = {product.input(0)};
   for (;;) {
     const Node& node = *found.weights.back().node();
     if (is_float_cast(node) || is_same(node))
       found.weights.push_back(node.input(0));
     else if (found.dropout > 0 || !find_dropout(node, found))
-      return &node;
+      return softmax_operand(node, found);
   }
 }
 
@@ -178,14 +221,10 @@ void list_products(const Graph& graph, std::vector<bool>& are_attention) {
 std::optional<AttentionByHand> find_attention(const Node& product) {
   if (product.op != Op::matmul) return {};
   Found found;
-  const Node& softmax = *find_softmax(product, found);
-  const int rank = product.type.shape.rank();
-  if (softmax.op != Op::call || std::string_view(name_of(softmax)) != "softmax") return {};
-  AxisSet last;
-  last.insert(rank - 1);
-  if (softmax.attributes<ReducedCall>().axes.bits != last.bits) return {};
+  const Tensor scores = find_softmax(product, found);
+  if (!scores.defined() || !find_scores(scores, found, longest_way)) return {};
   found.value = product.input(1);
-  if (!find_scores(softmax.input(0), found, longest_way)) return {};
+  const int rank = product.type.shape.rank();
   for (const Tensor& each : {found.query, found.transposed_key, found.value})
     if (type_of(each).dtype != product.type.dtype || type_of(each).shape.rank() != rank) return {};
   if (!is_floating(product.type.dtype)) return {};

@@ -23,7 +23,7 @@ struct AttentionByHand {
   std::vector<Mask> masks = {};
   double dropout = 0;                // the probability with which a weight becomes zero
   Draw draw = {};                    // of that, if it is not 0
-  std::vector<Tensor> weights = {};  // what the product reads, and what that is made of up to the softmax
+  std::vector<Tensor> weights = {};  // what the product reads, and what that is made of up to the scores
 };
 // What a product of weights and values is the end of.
 std::optional<AttentionByHand> find_attention(const Node& product);

@@ -1,5 +1,6 @@
-// Products over named axes: einsum and what it makes short. In: operands with a label for each axis. Out: permutations,
-// reshapes and one product of matrices for each pair of operands, from the left.
+// Products over named axes: einsum and what it makes short. In: operands with a label for each axis. Out: permutations
+// and one product of matrices for each pair of operands, from the left; reshapes where several labels are one axis of
+// the product.
 #include <algorithm>
 #include <cctype>
 #include <cstring>
@@ -111,8 +112,8 @@ class Contraction {
     return permute(operand.value, axes);
   }
 
-  // With one axis for each group of labels, which it has.
-  Tensor grouped(const LabelledOperand& operand, std::initializer_list<Labels> groups) const {
+  // With one axis for each group of labels, which it has. No reshape where each group is one label.
+  Tensor grouped(const LabelledOperand& operand, const std::vector<Labels>& groups) const {
     Labels order;
     Shape shape;
     for (const Labels& group : groups) {
@@ -121,7 +122,11 @@ class Contraction {
       for (const Label label : group) count = count * size(operand, label);
       shape.push_back(count);
     }
-    return reshape(permute_to(operand, order), shape);
+    const Tensor permuted = permute_to(operand, order);
+    return are_single(groups) ? permuted : reshape(permuted, shape);
+  }
+  static bool are_single(const std::vector<Labels>& groups) {
+    return std::ranges::all_of(groups, [](const Labels& group) { return group.size() == 1; });
   }
   // With an axis for each label, of size 1 where it has none.
   Tensor spread(const LabelledOperand& operand, const Labels& all) const {
@@ -148,14 +153,29 @@ class Contraction {
         contracted += label;
     for (const Label label : b.labels)
       if (!has(a.labels, label)) columns += label;
+    // In the order of the result, so that nothing is transposed after the product.
+    if (!rows.empty() && !columns.empty() && later.find(columns[0]) < later.find(rows[0]))
+      std::swap(a, b), std::swap(rows, columns);
     const Labels result = both + rows + columns;
     if (result.size() > max_rank) fail(name_, loc_, "more than ", max_rank, " axes");
     if (contracted.empty()) return {spread(a, result) * spread(b, result), result};
+    // Labels of both are an axis each: merged, they hide a product of batches, and an operand in which they do not lie
+    // in this order would be copied. One axis where the product would have more axes than its operands and its result.
+    const std::size_t most = std::max({result.size(), a.labels.size(), b.labels.size()});
+    std::vector<Labels> batch;
+    if (both.size() + 2 > most && !both.empty())
+      batch = {both};
+    else
+      for (const Label label : both) batch.emplace_back(1, label);
+    const auto with = [&](const Labels& row, const Labels& column) {
+      std::vector<Labels> groups = batch;
+      groups.insert(groups.end(), {row, column});
+      return groups;
+    };
     Shape shape;
     for (const Label label : result) shape.push_back(size(has(a.labels, label) ? a : b, label));
-    const Tensor left = both.empty() ? grouped(a, {rows, contracted}) : grouped(a, {both, rows, contracted});
-    const Tensor right = both.empty() ? grouped(b, {contracted, columns}) : grouped(b, {both, contracted, columns});
-    return {reshape(matmul(left, right), shape), result};
+    const Tensor product = matmul(grouped(a, with(rows, contracted)), grouped(b, with(contracted, columns)));
+    return {are_single(with(rows, columns)) ? product : reshape(product, shape), result};
   }
 
   const char* name_;

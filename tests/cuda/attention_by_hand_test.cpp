@@ -22,11 +22,16 @@ enum class Form : std::uint8_t {
   f32_softmax,
   lying,
   mask,
+  einsums,
+  lying_einsums,
+  powers,
+  logarithm,
   learned,
   weights_too
 };
-constexpr Form all_forms[] = {Form::plain,       Form::after, Form::additive, Form::filled,  Form::dropped,
-                              Form::f32_softmax, Form::lying, Form::mask,     Form::learned, Form::weights_too};
+constexpr Form all_forms[] = {Form::plain,       Form::after,     Form::additive, Form::filled,     Form::dropped,
+                              Form::f32_softmax, Form::lying,     Form::mask,     Form::einsums,    Form::lying_einsums,
+                              Form::powers,      Form::logarithm, Form::learned,  Form::weights_too};
 constexpr bool hides_later(Form form) {
   return form == Form::after || form == Form::additive || form == Form::filled || form == Form::dropped;
 }
@@ -66,6 +71,18 @@ Tensor attend(Form form, const Operands& at, const Tensor& mask) {
       return matmul(softmax(scores, -1), transpose(turned.v, 1, 2));
     }
     case Form::mask: return mixed(where(mask > 0, matmul(at.q, keys) / 8, -1e9));
+    case Form::einsums:
+      return einsum("bhqk,bhkd->bhqd", {softmax(einsum("bhqd,bhkd->bhqk", {at.q, at.k}) / 8, -1), at.v});
+    case Form::lying_einsums: {
+      const Operands turned{transpose(at.q, 1, 2) + 0, transpose(at.k, 1, 2) + 0, transpose(at.v, 1, 2) + 0};
+      const Tensor weights = softmax(einsum("bqhd,bkhd->bhqk", {turned.q / 8, turned.k}), -1);
+      return transpose(einsum("bhqk,bkhd->bqhd", {weights, turned.v}), 1, 2);
+    }
+    case Form::powers: {
+      const Tensor scores = cast(matmul(at.q, keys) / 8, DType::f32), e = exp(scores - amax(scores, -1, true));
+      return matmul(cast(e / sum(e, -1, true), at.v.dtype()), at.v);
+    }
+    case Form::logarithm: return matmul(exp(log_softmax(matmul(at.q, keys) / 8, -1)), at.v);
     case Form::learned: return mixed(matmul(at.q, keys) / 8 + sum(at.v, -1, true) * 0.01);
     case Form::weights_too: {
       const Tensor weights = softmax(matmul(at.q, keys) / 8, -1);

@@ -88,6 +88,136 @@ const Form forms[] = {
        const Tensor scores = matmul(half(x[0]) * 0.9, half(keys(x))) / 1.7;
        return cast(matmul(softmax(scores, -1), half(x[2])), DType::f64);
      }},
+    {"einsum",
+     [](const Tensors& x) {
+       const Tensor scores = einsum("bhqd,bhkd->bhqk", {x[0], x[1]}) / 2;
+       return einsum("bhqk,bhkd->bhqd", {softmax(scores, -1), x[2]});
+     }},
+    {"einsum of heads after lengths",
+     [](const Tensors& x) {
+       const Tensor q = transpose(x[0], 1, 2) + 0, k = transpose(x[1], 1, 2) + 0, v = transpose(x[2], 1, 2) + 0;
+       const Tensor scores = einsum("bqhd,bkhd->bhqk", {q * 0.5, k});
+       return einsum("bhqk,bkhd->bqhd", {softmax(where(x[3], scores, -1e9), -1), v});
+     }},
+    {"einsum of keys and values first",
+     [](const Tensors& x) {
+       const Tensor scores = einsum("bhkd,bhqd->bhqk", {x[1], x[0]}) * 0.5 + x[4];
+       return einsum("bhkd,bhqk->bhqd", {x[2], softmax(scores, -1)});
+     }},
+    {"einsum of an ellipsis",
+     [](const Tensors& x) {
+       return einsum("...qk,...kd->...qd", {softmax(einsum("...qd,...kd->...qk", {x[0], x[1]}), -1), x[2]});
+     }},
+    {"einsum for the scores alone",
+     [](const Tensors& x) {
+       return matmul(softmax(einsum("bhqd,bhkd->bhqk", {x[0], x[1]}), -1), x[2]);
+     }},
+    {"a softmax of exponentials",
+     [](const Tensors& x) {
+       const Tensor scores = where(x[3], matmul(x[0], keys(x)) * 0.5, -1e9), e = exp(scores - amax(scores, -1, true));
+       return matmul(e / sum(e, -1, true), x[2]);
+     }},
+    {"a softmax of exponentials, the greatest a constant",
+     [](const Tensors& x) {
+       const Tensor scores = matmul(x[0], keys(x)) + x[4], e = exp(scores - stop_gradient(amax(scores, {3}, true)));
+       return einsum("bhqk,bhkd->bhqd", {e / sum(e, {3}, true), x[2]});
+     }},
+    {"a softmax of exponentials in f32, of 16 bits",
+     [](const Tensors& x) {
+       const auto half = [](const Tensor& x) { return cast(x, DType::f16); };
+       const Tensor scores = cast(matmul(half(x[0]), half(keys(x))), DType::f32) * 0.5;
+       const Tensor e = exp(scores - amax(scores, -1, true)), weights = cast(e / sum(e, -1, true), DType::f16);
+       return cast(matmul(weights, half(x[2])), DType::f64);
+     }},
+    {"a softmax of exponentials in 16 bits",
+     [](const Tensors& x) {
+       const auto half = [](const Tensor& x) { return cast(x, DType::f16); };
+       const Tensor scores = matmul(half(x[0]), half(keys(x))), e = exp(scores - amax(scores, -1, true));
+       return cast(matmul(e / sum(e, -1, true), half(x[2])), DType::f64);
+     }},
+    {"where, a softmax of exponentials",
+     [](const Tensors& x) {
+       const Tensor scores = where(x[3], matmul(x[0], keys(x)), -infinity), e = exp(scores - amax(scores, -1, true));
+       return matmul(e / sum(e, -1, true), x[2]);
+     }},
+    {"where, the exponential of log_softmax",
+     [](const Tensors& x) {
+       return matmul(exp(log_softmax(where(x[3], matmul(x[0], keys(x)), -infinity), -1)), x[2]);
+     }},
+    {"the exponential of log_softmax",
+     [](const Tensors& x) { return matmul(exp(log_softmax(matmul(x[0], keys(x)) / 2 + x[4], -1)), x[2]); }},
+    {"exponentials whose sum is read too",
+     [](const Tensors& x) {
+       const Tensor scores = matmul(x[0], keys(x)), e = exp(scores - amax(scores, -1, true)), total = sum(e, -1, true);
+       return matmul(e / total, x[2]) + log(total);
+     },
+     false},
+    {"exponentials less another greatest",
+     [](const Tensors& x) {
+       const Tensor scores = matmul(x[0], keys(x)), e = exp(scores - amax(scores, -2, true));
+       return matmul(e / sum(e, -1, true), x[2]);
+     },
+     false},
+    {"exponentials less that of other scores",
+     [](const Tensors& x) {
+       const Tensor scores = matmul(x[0], keys(x)), e = exp(scores - amax(scores * 2, -1, true));
+       return matmul(e / sum(e, -1, true), x[2]);
+     },
+     false},
+    {"exponentials by another sum",
+     [](const Tensors& x) {
+       const Tensor scores = matmul(x[0], keys(x)), e = exp(scores - amax(scores, -1, true));
+       return matmul(e / sum(e + 1, -1, true), x[2]);
+     },
+     false},
+    {"exponentials summed over queries",
+     [](const Tensors& x) {
+       const Tensor scores = matmul(x[0], keys(x)), e = exp(scores - amax(scores, -1, true));
+       return matmul(e / sum(e, -2, true), x[2]);
+     },
+     false},
+    {"exponentials without a greatest",
+     [](const Tensors& x) {
+       const Tensor e = exp(matmul(x[0], keys(x)));
+       return matmul(e / sum(e, -1, true), x[2]);
+     },
+     false},
+    {"exponentials less a logsumexp",
+     [](const Tensors& x) {
+       const Tensor scores = matmul(x[0], keys(x));
+       return matmul(exp(scores - logsumexp(scores, -1, true)), x[2]);
+     },
+     false},
+    {"einsum of keys without heads",
+     [](const Tensors& x) {
+       return matmul(softmax(einsum("bhqd,bkd->bhqk", {x[0], select(x[1], 1, 0)}), -1), x[2]);
+     },
+     false},
+    {"a mask cast to the scores' 16 bits",
+     [](const Tensors& x) {
+       const auto half = [](const Tensor& x) { return cast(x, DType::f16); };
+       const Tensor scores = matmul(half(x[0]), half(keys(x))) + half(x[4]);
+       return cast(matmul(softmax(scores, -1), half(x[2])), DType::f64);
+     }},
+    {"a mask in f32, and weights cast to 16 bits",
+     [](const Tensors& x) {
+       const auto half = [](const Tensor& x) { return cast(x, DType::f16); };
+       const Tensor scores = matmul(half(x[0]), half(keys(x))) + cast(x[4], DType::f32);
+       return cast(matmul(half(softmax(scores, -1)), half(x[2])), DType::f64);
+     }},
+    {"a mask in f32 beside 16 bits",
+     [](const Tensors& x) {
+       const auto half = [](const Tensor& x) { return cast(x, DType::f16); };
+       const Tensor scores = matmul(half(x[0]), half(keys(x))) + cast(x[4], DType::f32);
+       return cast(matmul(softmax(scores, -1), half(x[2])), DType::f64);
+     },
+     false},
+    {"divided after the product",
+     [](const Tensors& x) {
+       const Tensor scores = matmul(x[0], keys(x)), e = exp(scores - amax(scores, -1, true));
+       return matmul(e, x[2]) / sum(e, -1, true);
+     },
+     false},
     {"weights that are read too",
      [](const Tensors& x) {
        const Tensor weights = softmax(matmul(x[0], keys(x)), -1);
@@ -199,7 +329,8 @@ TEST_CASE("attention written by hand is found in its usual forms, and gives the 
       if (dynamic) options.dynamic = true;
       if (i % 8 != 0) options.backend = "aot_eager";  // after all passes, without kernels
       const std::string_view name = forms[i].name;
-      const bool rounds = name == "weights cast" || name == "scaled by a number that 16 bits do not hold";
+      const bool rounds =
+          name == "weights cast" || name.ends_with("16 bits") || name == "scaled by a number that 16 bits do not hold";
       check_close(compile(Named(), options)(x, i), expected, rounds ? 2e-3 : 1e-11);
       CHECK(found == (forms[i].is_found ? 1 : 0));
     }
@@ -328,7 +459,9 @@ TEST_CASE("a query that sees nothing gets zeros where attention by hand is found
     if (forms[i].name == std::string_view("where of a large number, scaled after"))
       check_close(compile(Named(), {.backend = "aot_eager"})(x, i), forms[i].attend(x), 1e-11);
   for (const Form& form : forms)
-    if (form.name == std::string_view("where") || form.name == std::string_view("masked_fill")) {
+    if (form.name == std::string_view("where") || form.name == std::string_view("masked_fill") ||
+        form.name == std::string_view("where, a softmax of exponentials") ||
+        form.name == std::string_view("where, the exponential of log_softmax")) {
       CAPTURE(std::string(form.name));
       const Tensor plain = form.attend(x);
       CHECK(all(isnan(select(plain, 2, 2))).item<bool>());
