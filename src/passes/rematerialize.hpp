@@ -10,10 +10,10 @@
 
 namespace weft {
 
-// At a budget of 1 nothing is computed again. Below, a few choices are planned (PassContext::planned), at most ten with
-// the graph as it is. Of those, the one of the least time that meets the goal is taken, or else the one that takes the
-// least: the goal is what the graph takes where nothing expensive is computed again, less the part of the saved bytes
-// that the budget leaves out. Never more than the graph as it is, and never more than at a larger budget.
+// At a budget of 1 nothing is computed again. Below, a few choices are planned (PassContext::planned), at most 14
+// with the graph as it is. Of those, the one of the least time that meets the goal is taken, or else the one that takes
+// the least: the goal is what the graph takes where nothing expensive is computed again, less the part of the saved
+// bytes that the budget leaves out. Never more than the graph as it is, and never more than at a larger budget.
 Graph rematerialize(const Graph& graph, const PassContext& context);
 
 // The most bytes that the graph holds at once beside its inputs and outputs, in the order of its nodes: an estimate,
