@@ -263,7 +263,7 @@ void pieces() {
     const auto [a, b] = f(on_device(all[static_cast<std::size_t>(rank)]));
     const auto [a_expected, b_expected] = expected(all);
     EXPECT(near(a, on_device(a_expected), 1e-5));
-    EXPECT(near(b, on_device(b_expected), 1e-4));
+    EXPECT(near(b, on_device(b_expected), 1e-5, 1e-4));  // sums of 45 numbers that cancel
   }
 }
 

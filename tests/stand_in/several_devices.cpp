@@ -132,6 +132,7 @@ int main(int count, char** arguments) {
   fail_checks(0);
   check(message_of([&] { copies(read).eval(); }).find("an index is out of range") != std::string::npos,
         "a check that fails later");
+  check(message_of([&] { to(copies(look_up(x, rows)), Device::cpu()).eval(); }).empty(), "the next call");
 
   const auto moved = compile([](const Tensor& x, const Tensor& y) { return to(softmax(x, -1), second) + y; });
   check(message_of([&] { moved(x, y).eval(); }).empty(), "a value that is moved");
