@@ -1,5 +1,5 @@
-// Plans in parts, here of the host: values between parts and copies of them, sizes that change, threads, and what a
-// call takes. tests/cuda/two_devices_test.cpp has parts on two devices.
+// Plans in parts, here of the host: values between parts, sizes that change, threads, and what a call takes. Copies
+// between parts are between devices: tests/stand_in/several_devices.cpp, tests/cuda/two_devices_test.cpp.
 #include "pipeline/parts.hpp"
 
 #include <doctest/doctest.h>
@@ -25,9 +25,10 @@ std::shared_ptr<const runtime::Plan> plan_of(Graph graph) {
   return {made, &made->plan};
 }
 
-// y = 2 x + 1, a copy of y, z = copy * y: of n elements.
-runtime::Plan three_parts() {
-  Graph first, second;
+// y = 2 x + 1, then a copy of y, or its negation, then z = that * y: of n elements.
+enum class Between : std::uint8_t { copy, negation };
+runtime::Plan three_parts(Between between) {
+  Graph first, negation, second;
   Dim n;
   {
     Traced t;
@@ -37,14 +38,21 @@ runtime::Plan three_parts() {
   {
     Traced t;
     CHECK(t.symbol(8).same(n));
-    const Tensor y = t.f32(n), copied = t.f32(n);
-    second = t.graph({copied * y});
+    negation = t.graph({-t.f32(n)});
+  }
+  {
+    Traced t;
+    CHECK(t.symbol(8).same(n));
+    const Tensor y = t.f32(n), other = t.f32(n);
+    second = t.graph({other * y});
   }
   using Kind = PartValue::Kind;
   std::vector<PartValue> values;
   for (const Kind kind : {Kind::argument, Kind::temporary, Kind::temporary, Kind::result})
     values.push_back({kind, 0, DType::f32, n, {}});
-  std::vector<runtime::Part> parts{{plan_of(first), {0}, {1}}, {nullptr, {1}, {2}}, {plan_of(second), {2, 1}, {3}}};
+  const bool copies = between == Between::copy;
+  std::vector<runtime::Part> parts{
+      {plan_of(first), {0}, {1}}, {copies ? nullptr : plan_of(negation), {1}, {2}}, {plan_of(second), {2, 1}, {3}}};
   runtime::Plan plan;
   plan.argument_count = plan.result_count = plan.symbol_count = 1;
   plan.parts = std::make_shared<runtime::PlanParts>(values, parts, 1);
@@ -59,14 +67,14 @@ bool right(const runtime::Plan& plan, std::int64_t size, float scale) {
   const std::int64_t symbols[] = {size};
   runtime::run(plan, arguments, results, symbols);
   for (std::size_t i = 0; i < x.size(); ++i)
-    if (const float y = 2 * x[i] + 1; std::abs(z[i] - y * y) > 1e-5F * y * y) return false;
+    if (const float y = 2 * x[i] + 1; std::abs(z[i] + y * y) > 1e-5F * y * y) return false;
   return true;
 }
 
 }  // namespace
 
 TEST_CASE("parts run in their order, of any size, and from several threads") {
-  const runtime::Plan plan = three_parts();
+  const runtime::Plan plan = three_parts(Between::negation);
   for (const std::int64_t size : {8, 8, 100000, 3, 0, 8}) CHECK(right(plan, size, 0.5F));
   std::vector<std::thread> threads;
   std::array<bool, 4> good{};
@@ -81,7 +89,7 @@ TEST_CASE("parts run in their order, of any size, and from several threads") {
 }
 
 TEST_CASE("what a call in parts takes: values between parts, results, and the parts' own") {
-  const runtime::Plan plan = three_parts();
+  const runtime::Plan plan = three_parts(Between::copy);
   const std::int64_t symbols[] = {1000};
   const runtime::PlanMemory memory = runtime::memory_of(plan, symbols);
   CHECK(memory.arguments == 4000);
