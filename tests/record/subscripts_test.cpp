@@ -6,6 +6,7 @@
 #include "tests/trace/support.hpp"
 #include "weft/grad.hpp"
 #include "weft/indexing.hpp"
+#include "weft/nn.hpp"
 
 using namespace weft;
 using namespace trace_test;
@@ -306,4 +307,17 @@ TEST_CASE("subscripts that do not fit") {
   refused([&] { index_reduce(x, 0, arange(1), x, ScatterReduction::prod); }, "the source is f32[2,3], not f32[1,3]");
   refused([&] { index_reduce(x, 0, x, x, ScatterReduction::prod); }, "the index must be an integer");
   refused([&] { index_reduce(x, 0, vector({0, 2}), x, ScatterReduction::amax); }, "an index is out of range [0, 2)");
+}
+
+// Recorded alone: there need be no device.
+TEST_CASE("one integer of the host reads and writes rows of a tensor on a device; several integers are refused") {
+  const Device device = Device::cuda();
+  const Tensor x = zeros({4, 3}, {.device = device}), row = zeros({3}, {.device = device});
+  for (const Tensor& taken : {x[Index(1)], gather(x, Index(1)), nn::embedding(Index(1), x), index(x, {Index(1)})}) {
+    CHECK(taken.device() == device);
+    CHECK(taken.rank() == 1);
+    CHECK(taken.size(0) == Dim(3));
+  }
+  CHECK(set_rows(x, Index(1), row).device() == device);
+  refused([&] { x[arange(2)]; }, "operands live on different devices");
 }
